@@ -1,0 +1,2 @@
+//! The workload runner.
+fn main() {}

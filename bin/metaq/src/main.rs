@@ -1,0 +1,2 @@
+//! `metaq`: the broker and its tools.
+fn main() {}
