@@ -12,7 +12,7 @@
 mod faulty;
 mod real;
 
-pub use faulty::{CrashChoice, Fault, FaultyDisk};
+pub use faulty::{Asked, CrashChoice, Fault, FaultyDisk, Operation};
 pub use real::RealDisk;
 
 use std::fmt::Debug;
