@@ -1,1 +1,3 @@
-//! 
+//! What a broker means, whatever front it is reached through.
+
+pub mod configuration;

@@ -1,0 +1,384 @@
+//! A configuration as meant: every value resolved, typed and in agreement with the others.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::key::{Default, Key};
+use super::keys::key;
+use super::origin::Origin;
+use super::problem::{Errors, Mistake, Problem};
+use super::value::Value;
+use super::written::{self, Given, Sources, Values, Written};
+
+/// All settings of a broker; those of a topic come from [`Settings::topic`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The broker's number, 0 to 1023.
+    pub broker_id: u16,
+    /// The address that clients are told, if one is named.
+    pub host_name: Option<String>,
+    /// Where the text protocol is served; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// Where metrics and health are served; none if they aren't.
+    pub http: Option<SocketAddr>,
+    /// The event loops that serve connections; none is one a core.
+    pub network_threads: Option<NonZeroUsize>,
+    /// The congestion control of client connections, if one is named.
+    pub tcp_congestion: Option<String>,
+    /// The folder of partitions of topics that name no other.
+    pub data_path: PathBuf,
+    /// The folder of the commit log and all else that is ours.
+    pub data_log_path: PathBuf,
+    /// Whether a put to a topic that no section names creates it.
+    pub auto_create_topics: bool,
+    /// Whether a get beyond the end is answered 301 with the end.
+    pub update_consumer_offsets: bool,
+    /// Whether topics with `stat=true` are counted at all.
+    pub realtime_statistics: bool,
+    /// A put that took this long is logged.
+    pub slow_put: Duration,
+    /// The commit log and what it materialises.
+    pub log: LogSettings,
+    /// What is bounded, and how.
+    pub limits: Limits,
+    /// How long connections and the stop may take.
+    pub times: Times,
+    /// The registry in ZooKeeper.
+    pub zookeeper: Zookeeper,
+    /// CRC-32 of the file's bytes; 0 without a file.
+    pub config_checksum: u32,
+    pub(super) written: Written,
+    pub(super) surroundings: Surroundings,
+}
+
+/// What isn't a value of a key, but decides about defaults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Surroundings {
+    /// Whether there is a file.
+    file: bool,
+    home: Option<PathBuf>,
+}
+
+/// The commit log and what it materialises.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSettings {
+    /// The size of one file of the ring: a multiple of 4096.
+    pub commit_file_bytes: u64,
+    /// How many files the ring has, at least 2.
+    pub commit_files: u32,
+    /// The longest time between two checkpoints of a log in use.
+    pub checkpoint_interval: Duration,
+    /// Bytes that may wait in memory to be written to segments.
+    pub pending_bytes_max: u64,
+    /// Segment files kept open; none is a share of what the process is allowed.
+    pub descriptors_max: Option<NonZeroUsize>,
+    /// Free space below which puts are refused.
+    pub disk_reserve_bytes: u64,
+}
+
+/// What is bounded. `transaction_bytes_max` is at most a quarter of the ring; a message fits in each
+/// of the other byte limits but `line_bytes_max`, and a batch in half a file of the ring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest payload.
+    pub message_bytes_max: usize,
+    /// The longest request line.
+    pub line_bytes_max: usize,
+    /// Messages in a batched put.
+    pub batch_messages_max: usize,
+    /// The body of a batched put.
+    pub batch_bytes_max: usize,
+    /// The most that one get is answered with.
+    pub transfer_bytes_max: usize,
+    /// The messages of one transaction.
+    pub transaction_bytes_max: u64,
+    /// How many transactions may have a timeout at a time.
+    pub transactions_timed_max: usize,
+    /// Clients connected at a time.
+    pub connections_max: usize,
+    /// Undecided puts of one connection.
+    pub connection_bytes_in_flight_max: u64,
+    /// Undecided puts to one partition.
+    pub partition_bytes_in_flight_max: u64,
+    /// Undecided puts of all connections.
+    pub broker_bytes_in_flight_max: u64,
+    /// What all bounded memory together may take.
+    pub memory_bytes_max: u64,
+    /// Gets that may wait at a time.
+    pub waiters_max: usize,
+}
+
+/// How long things may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Times {
+    /// A put undecided for this long is answered as outcome unknown.
+    pub put_max: Duration,
+    /// How long a connection above its bytes in flight isn't read.
+    pub stall_max: Duration,
+    /// The longest wait of a get.
+    pub wait_max: Duration,
+    /// A connection without traffic for this long is closed.
+    pub idle_max: Duration,
+    /// How long a stop may take.
+    pub stop_max: Duration,
+    /// The longest timeout of a transaction.
+    pub transaction_max: Duration,
+}
+
+/// The registry in ZooKeeper.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Zookeeper {
+    /// The servers; none if the broker stands alone.
+    pub connect: Option<String>,
+    /// Whether the broker registers itself and its topics.
+    pub enable: bool,
+    /// The path below which everything lies: with a leading `/`, without one at its end; empty for the root.
+    pub root: String,
+    /// The session's timeout.
+    pub session_timeout: Duration,
+    /// How long a first connection may take.
+    pub connection_timeout: Duration,
+    /// How long clients may take to see a change.
+    pub sync_time: Duration,
+}
+
+impl Settings {
+    /// Judges all sources and resolves them.
+    ///
+    /// # Errors
+    /// All mistakes of all sources; if there are none, all values that can't stand together.
+    pub fn load(sources: &Sources) -> Result<Self, Errors> {
+        let (written, problems) = written::read(sources);
+        Errors::unless_empty(problems)?;
+        let surroundings = Surroundings { file: sources.file.is_some(), home: sources.home.map(Path::to_owned) };
+        let checksum = sources.file.map(config_checksum).unwrap_or_default();
+        Self::resolve(written, surroundings, checksum)
+    }
+
+    /// Resolves what was written. Values that can't stand together are the only mistakes here.
+    pub(super) fn resolve(written: Written, surroundings: Surroundings, config_checksum: u32) -> Result<Self, Errors> {
+        let values = Resolved { given: &written.broker };
+        let data_path = data_path(&values, &surroundings)?;
+        let bind = values.address("bindAddress").unwrap_or_else(|| default_bind_address(&values));
+        let log = log_settings(&values);
+        let limits = limits(&values, &log)?;
+        let settings = Self {
+            broker_id: values.number("brokerId"),
+            host_name: values.text("hostName"),
+            listen: SocketAddr::new(bind, values.number("serverPort")),
+            http: u16::try_from(values.number::<i64>("dashboardHttpPort"))
+                .ok()
+                .map(|port| SocketAddr::new(values.address("httpAddress").unwrap_or(bind), port)),
+            network_threads: NonZeroUsize::new(values.number("networkThreads")),
+            tcp_congestion: values.text("tcpCongestion"),
+            data_log_path: values.text("dataLogPath").map_or_else(|| data_path.clone(), PathBuf::from),
+            data_path,
+            auto_create_topics: values.switch("autoCreateTopics").unwrap_or(written.topics.is_empty()),
+            update_consumer_offsets: values
+                .switch("updateConsumerOffsets")
+                .or_else(|| values.switch("meta.get.tellMaxOffset"))
+                .unwrap_or_default(),
+            realtime_statistics: values.switch("meta.realtime.stat").unwrap_or_default(),
+            slow_put: values.milliseconds("slowPutMs"),
+            times: times(&values),
+            zookeeper: zookeeper(&values),
+            log,
+            limits,
+            config_checksum,
+            written,
+            surroundings,
+        };
+        Ok(settings)
+    }
+}
+
+/// What the original publishes of its file: the unsigned CRC-32 of its bytes, written in decimal.
+pub fn config_checksum(file: &[u8]) -> u32 {
+    crc32fast::hash(file)
+}
+
+/// The values of the broker, with the built-in defaults below them.
+pub(super) struct Resolved<'a> {
+    pub(super) given: &'a Values,
+}
+
+impl Resolved<'_> {
+    /// The value of a key; none if it isn't given and its default is derived.
+    pub(super) fn given(&self, name: &str) -> Option<Given> {
+        let key = key(name).expect("the table has every key that is asked for");
+        self.given.get(key.name).cloned().or_else(|| built_in(key))
+    }
+
+    pub(super) fn optional_number<N: TryFrom<i64>>(&self, name: &str) -> Option<N> {
+        match self.given(name)?.value {
+            Value::Number(number) => N::try_from(number).ok(),
+            other => unreachable!("{name} is a number, not {other:?}"),
+        }
+    }
+
+    pub(super) fn number<N: TryFrom<i64>>(&self, name: &str) -> N {
+        self.optional_number(name).expect("the range of a key with a built-in default fits its type")
+    }
+
+    pub(super) fn milliseconds(&self, name: &str) -> Duration {
+        Duration::from_millis(self.number(name))
+    }
+
+    pub(super) fn switch(&self, name: &str) -> Option<bool> {
+        match self.given(name)?.value {
+            Value::Switch(on) => Some(on),
+            other => unreachable!("{name} is a switch, not {other:?}"),
+        }
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        match self.given(name)?.value {
+            Value::Text(text) => Some(text),
+            other => unreachable!("{name} is a text, not {other:?}"),
+        }
+    }
+
+    fn address(&self, name: &str) -> Option<IpAddr> {
+        match self.given(name)?.value {
+            Value::Address(address) => Some(address),
+            other => unreachable!("{name} is an address, not {other:?}"),
+        }
+    }
+}
+
+/// The built-in default of a key, if it has one.
+pub(super) fn built_in(key: &Key) -> Option<Given> {
+    match key.default {
+        Default::Is(text) => {
+            let value = Value::read(key, text).expect("every default is a value of its key");
+            Some(Given { value, origin: Origin::Default })
+        }
+        Default::Derived(_) => None,
+    }
+}
+
+fn data_path(values: &Resolved, surroundings: &Surroundings) -> Result<PathBuf, Errors> {
+    if let Some(path) = values.text("dataPath") {
+        return Ok(PathBuf::from(path));
+    }
+    match (surroundings.file, &surroundings.home) {
+        (false, _) => Ok(PathBuf::from("./metaq-data")),
+        (true, Some(home)) => Ok(home.join("meta")),
+        (true, None) => Err(one(Mistake::NoHome)),
+    }
+}
+
+/// Loopback, unless the file calls for clients from outside: the original listens on all addresses.
+fn default_bind_address(values: &Resolved) -> IpAddr {
+    let from_outside = match values.text("hostName") {
+        Some(name) => !is_loopback(&name),
+        None => values.text("zk.zkConnect").is_some(),
+    };
+    IpAddr::V4(if from_outside { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST })
+}
+
+fn is_loopback(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+fn log_settings(values: &Resolved) -> LogSettings {
+    LogSettings {
+        commit_file_bytes: values.number("commitFileBytes"),
+        commit_files: values.number("commitFiles"),
+        checkpoint_interval: values.milliseconds("checkpointIntervalMs"),
+        pending_bytes_max: values.number("pendingBytesMax"),
+        descriptors_max: values.optional_number("descriptorsMax").and_then(NonZeroUsize::new),
+        disk_reserve_bytes: values.number("diskReserveBytes"),
+    }
+}
+
+fn times(values: &Resolved) -> Times {
+    Times {
+        put_max: values.milliseconds("putMsMax"),
+        stall_max: values.milliseconds("stallMsMax"),
+        wait_max: values.milliseconds("waitMsMax"),
+        idle_max: Duration::from_millis(
+            values
+                .optional_number("idleMsMax")
+                .unwrap_or_else(|| values.number("notify.remoting.connection.timeout_threshold")),
+        ),
+        stop_max: values.milliseconds("stopMsMax"),
+        transaction_max: Duration::from_secs(values.number("maxTxTimeoutInSeconds")),
+    }
+}
+
+fn zookeeper(values: &Resolved) -> Zookeeper {
+    let root = values.text("zk.zkRoot").unwrap_or_default();
+    let root = root.trim_matches('/');
+    Zookeeper {
+        connect: values.text("zk.zkConnect"),
+        enable: values.switch("zk.zkEnable").unwrap_or_default(),
+        root: if root.is_empty() { String::new() } else { format!("/{root}") },
+        session_timeout: values.milliseconds("zk.zkSessionTimeoutMs"),
+        connection_timeout: values.milliseconds("zk.zkConnectionTimeoutMs"),
+        sync_time: values.milliseconds("zk.zkSyncTimeMs"),
+    }
+}
+
+/// The block that no write of the commit log splits.
+const BLOCK: i64 = 4096;
+/// The default of `batchBytesMax`, unless half a commit file is less.
+const BATCH_BYTES: i64 = 8 << 20;
+
+fn limits(values: &Resolved, log: &LogSettings) -> Result<Limits, Errors> {
+    let number = |name| values.number::<i64>(name);
+    let file = number("commitFileBytes");
+    let ring_quarter = file * i64::from(log.commit_files) / 4;
+    let message =
+        values.optional_number("messageBytesMax").unwrap_or_else(|| number("notify.remoting.max_read_buffer_size"));
+    let batch = values.optional_number("batchBytesMax").unwrap_or(BATCH_BYTES.min(file / 2));
+    let transaction = values.optional_number("transactionBytesMax").unwrap_or(ring_quarter);
+
+    let mut problems = Vec::new();
+    let mut judge = |mistake| problems.push(Problem { origin: Origin::Default, mistake });
+    if file % BLOCK != 0 {
+        judge(Mistake::NotAMultiple { key: "commitFileBytes", value: file, of: BLOCK });
+    }
+    let mut at_most = |key, value: i64, bound, bound_is: i64| {
+        if value > bound_is {
+            judge(Mistake::AtMost { key, value, bound, bound_is });
+        }
+    };
+    for bound in ["connectionBytesInFlightMax", "partitionBytesInFlightMax", "brokerBytesInFlightMax"] {
+        at_most("messageBytesMax", message, bound, number(bound));
+        at_most("batchBytesMax", batch, bound, number(bound));
+    }
+    at_most("messageBytesMax", message, "batchBytesMax", batch);
+    at_most("batchBytesMax", batch, "half of commitFileBytes", file / 2);
+    at_most("transactionBytesMax", transaction, "a quarter of commitFileBytes × commitFiles", ring_quarter);
+    for key in ["brokerBytesInFlightMax", "pendingBytesMax"] {
+        at_most(key, number(key), "memoryBytesMax", number("memoryBytesMax"));
+    }
+    Errors::unless_empty(problems)?;
+
+    let sized = |number: i64| usize::try_from(number).expect("the ranges of sizes fit in memory");
+    let size = |name| sized(number(name));
+    Ok(Limits {
+        message_bytes_max: sized(message),
+        line_bytes_max: size("lineBytesMax"),
+        batch_messages_max: size("batchMessagesMax"),
+        batch_bytes_max: sized(batch),
+        transfer_bytes_max: size("maxTransferSize"),
+        transaction_bytes_max: u64::try_from(transaction).expect("the range of transactionBytesMax begins above 0"),
+        transactions_timed_max: size("maxTxTimeoutTimerCapacity"),
+        connections_max: size("connectionsMax"),
+        connection_bytes_in_flight_max: values.number("connectionBytesInFlightMax"),
+        partition_bytes_in_flight_max: values.number("partitionBytesInFlightMax"),
+        broker_bytes_in_flight_max: values.number("brokerBytesInFlightMax"),
+        memory_bytes_max: values.number("memoryBytesMax"),
+        waiters_max: size("waitersMax"),
+    })
+}
+
+/// A mistake about the whole.
+fn one(mistake: Mistake) -> Errors {
+    let problem = Problem { origin: Origin::Default, mistake };
+    Errors::unless_empty(vec![problem]).expect_err("there is a problem")
+}
