@@ -5,9 +5,11 @@
 //! power cut leaves. A change that the operating system would bring to the device anyway (a file's name with its sync,
 //! say) is not: nothing is durable here but what the contract of [`Disk`](crate::Disk) says.
 
+mod changes;
 mod content;
 mod fault;
 mod files;
+mod image;
 mod inode;
 mod operation;
 mod random;

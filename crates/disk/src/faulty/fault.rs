@@ -22,7 +22,7 @@ pub enum Fault {
     FailSync,
     /// Changes of names (creation, renaming, linking, removal) fail with `EIO` and change nothing.
     FailName,
-    /// Opening what exists fails with `EIO`.
+    /// Opening fails with `EIO`.
     FailOpen,
     /// [`File::set_len`](crate::File::set_len) fails with `EIO` and changes nothing.
     FailSetLen,

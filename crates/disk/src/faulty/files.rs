@@ -173,6 +173,9 @@ impl State {
         if self.tree.folder(node).is_ok() && self.tree.is_within(to.folder, node) {
             return Err(Errno::INVAL.into());
         }
+        if to.node.is_some_and(|replaced| self.tree.is_within(from.folder, replaced)) {
+            return Err(Errno::NOTEMPTY.into());
+        }
         self.may_replace(node, &to)?;
         self.tree.rename(&from, &to, node, self.now);
         Ok(())
