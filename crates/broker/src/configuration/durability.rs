@@ -66,6 +66,15 @@ impl DurabilityMode {
 }
 
 impl Durability {
+    /// Which of the three it is.
+    pub fn mode(self) -> DurabilityMode {
+        match self {
+            Self::Fsync => DurabilityMode::Fsync,
+            Self::Interval { .. } => DurabilityMode::Interval,
+            Self::Os => DurabilityMode::Os,
+        }
+    }
+
     /// What the original's two numbers mean: a threshold of 0 or less is group commit whatever the
     /// interval; above it, `threshold` messages or `interval_ms` milliseconds. An interval of 0 or
     /// less would make the original sync at nearly every put, which is group commit again.

@@ -8,12 +8,15 @@
 
 mod arithmetic;
 mod durability;
+mod effective;
 mod ini;
 mod key;
 mod keys;
 mod origin;
 mod pattern;
 mod problem;
+mod reference;
+mod reload;
 mod retention;
 mod schedule;
 mod settings;
@@ -23,11 +26,14 @@ mod written;
 
 pub use arithmetic::NotANumber;
 pub use durability::{Durability, DurabilityMode, NotADurability};
+pub use effective::{Effective, Warning};
 pub use key::{Default, Effect, Family, Key, Kind, Place, Reload};
 pub use keys::{KEYS, key};
 pub use origin::{Origin, Override};
 pub use pattern::{NotAPattern, Pattern};
 pub use problem::{Errors, Mistake, Problem};
+pub use reference::reference;
+pub use reload::{Change, Changes, diff};
 pub use retention::{Expired, NotARetention, Retention};
 pub use schedule::{NotASchedule, Schedule};
 pub use settings::{Limits, LogSettings, Settings, Times, Zookeeper, config_checksum};

@@ -39,7 +39,7 @@ impl fmt::Display for Origin {
 pub struct Override {
     /// The name of the key, as in the file.
     pub key: String,
-    /// Its value, as in the file; blank gives the default back.
+    /// Its value, as in the file; blank is as good as none.
     pub value: String,
     /// Where it comes from: [`Origin::Environment`] or [`Origin::Flag`].
     pub origin: Origin,

@@ -382,3 +382,225 @@ fn one(mistake: Mistake) -> Errors {
     let problem = Problem { origin: Origin::Default, mistake };
     Errors::unless_empty(vec![problem]).expect_err("there is a problem")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::key::{Effect, Kind};
+    use super::super::keys::KEYS;
+    use super::super::origin::Override;
+    use super::super::{Durability, Expired};
+    use super::*;
+
+    /// Every key of the original's file, in its own words.
+    const ORIGINAL: &str = include_str!("testdata/original.ini");
+
+    fn load(file: &str) -> Result<Settings, Errors> {
+        Settings::load(&Sources { file: Some(file.as_bytes()), overrides: &[], home: Some(Path::new("/home/a")) })
+    }
+
+    fn good(file: &str) -> Settings {
+        load(file).expect("a good configuration")
+    }
+
+    #[test]
+    fn a_file_of_the_original_with_every_key_is_read_as_it_is() {
+        let settings = good(ORIGINAL);
+        assert_eq!(settings.broker_id, 7);
+        assert_eq!(settings.host_name.as_deref(), Some("127.0.0.1"));
+        assert_eq!(settings.listen, "127.0.0.1:18123".parse().expect("an address"));
+        assert_eq!(settings.http, Some("127.0.0.1:18120".parse().expect("an address")));
+        assert_eq!(settings.data_path, Path::new("/var/metaq/data"));
+        assert_eq!(settings.data_log_path, Path::new("/var/metaq/log"));
+        assert_eq!(settings.limits.transfer_bytes_max, 512 << 10);
+        assert_eq!(settings.limits.transactions_timed_max, 100);
+        assert_eq!(settings.times.transaction_max, Duration::from_secs(30));
+        assert!(settings.update_consumer_offsets && !settings.auto_create_topics);
+        assert_eq!(settings.zookeeper.connect.as_deref(), Some("zoo1:2181,zoo2:2181"));
+        assert_eq!(settings.zookeeper.root, "/metaq/one");
+        assert_eq!(settings.zookeeper.sync_time, Duration::from_millis(300));
+        assert_eq!(settings.named_topics().collect::<Vec<_>>(), ["orders", "audit.v2_log"]);
+
+        let orders = settings.topic("orders");
+        assert_eq!((orders.partitions, orders.segment_bytes_max), (4, 1 << 30));
+        assert_eq!(orders.data_path, Path::new("/disk2/data"));
+        let interval = Durability::Interval { messages: 100, period: Duration::from_secs(5) };
+        assert_eq!(orders.durability, interval);
+        assert_eq!(orders.retention.expired, Expired::ArchiveZip);
+        assert_eq!(orders.retention_when.as_str(), "0 0/30 * * * ?");
+        assert!(orders.statistics && !orders.accept_publish && orders.accept_subscribe);
+        assert_eq!(settings.topic("log.x").durability, Durability::Fsync);
+        assert_eq!(settings.config_checksum, config_checksum(ORIGINAL.as_bytes()));
+    }
+
+    #[test]
+    fn the_file_of_the_original_has_every_key_of_the_original() {
+        let written = good(ORIGINAL).written;
+        let given = |key: &Key| {
+            written.broker.contains_key(key.name)
+                || written.topics.iter().any(|topic| topic.values.contains_key(key.name))
+        };
+        for key in KEYS {
+            use super::super::key::{Family, Place};
+            let of_the_file = key.family == Family::Original && key.place != Place::Property;
+            assert_eq!(given(key), of_the_file, "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn without_a_file_everything_has_a_default() {
+        let settings = Settings::load(&Sources::default()).expect("good defaults");
+        assert_eq!(settings.listen, "127.0.0.1:8123".parse().expect("an address"));
+        assert_eq!(settings.http, Some("127.0.0.1:8120".parse().expect("an address")));
+        assert_eq!(settings.data_path, Path::new("./metaq-data"));
+        assert_eq!(settings.data_log_path, settings.data_path);
+        assert_eq!(settings.config_checksum, 0);
+        assert!(settings.auto_create_topics && settings.accepts("anything"));
+        assert_eq!(settings.topic("anything").durability, Durability::Fsync);
+        assert_eq!(settings.topic("anything").retention_bytes, None);
+        assert_eq!(settings.limits.message_bytes_max, 2 << 20);
+        assert_eq!(settings.limits.transaction_bytes_max, 64 << 20);
+        assert_eq!(settings.times.idle_max, Duration::from_secs(300));
+        assert_eq!(settings.warnings(), vec![]);
+    }
+
+    #[test]
+    fn a_file_without_data_path_means_the_home_of_the_original() {
+        assert_eq!(good("").data_path, Path::new("/home/a/meta"));
+        let homeless = Settings::load(&Sources { file: Some(b""), ..Sources::default() });
+        let errors = homeless.expect_err("nobody knows where ~ is");
+        assert_eq!(errors.problems()[0].mistake, Mistake::NoHome);
+    }
+
+    #[test]
+    fn topics_of_the_file_close_the_list_unless_it_says_otherwise() {
+        assert!(good("[system]\n").auto_create_topics);
+        assert!(!good("[topic=a]\n").auto_create_topics);
+        assert!(good("[system]\nautoCreateTopics=true\n[topic=a]\n").auto_create_topics);
+    }
+
+    #[test]
+    fn the_broker_listens_beyond_loopback_only_when_the_file_calls_for_it() {
+        let ip = |file: &str| good(file).listen.ip().to_string();
+        assert_eq!(ip("[system]\nbrokerId=1\n"), "127.0.0.1");
+        assert_eq!(ip("[system]\nhostName=localhost\n[zookeeper]\nzk.zkConnect=zoo:1\n"), "127.0.0.1");
+        assert_eq!(ip("[system]\nhostName=10.0.0.1\n"), "0.0.0.0");
+        assert_eq!(ip("[zookeeper]\nzk.zkConnect=zoo:1\n"), "0.0.0.0");
+        assert_eq!(ip("[system]\nhostName=10.0.0.1\nbindAddress=::1\n"), "::1");
+    }
+
+    #[test]
+    fn http_is_switched_off_by_a_port_below_zero() {
+        assert_eq!(good("[system]\ndashboardHttpPort=-1\n").http, None);
+        let http = good("[system]\nhttpAddress=10.0.0.1\n").http;
+        assert_eq!(http, Some("10.0.0.1:8120".parse().expect("an address")));
+    }
+
+    #[test]
+    fn the_root_of_zookeeper_is_tidied_as_the_original_does() {
+        for (written, root) in [("meta", "/meta"), ("/a/b/", "/a/b"), ("/", ""), ("", "/meta")] {
+            assert_eq!(good(&format!("[zookeeper]\nzk.zkRoot={written}\n")).zookeeper.root, root);
+        }
+    }
+
+    #[test]
+    fn system_properties_are_defaults_of_their_keys() {
+        let property = |name, value| Override::flag(name, value, "--x");
+        let overrides = [
+            property("meta.get.tellMaxOffset", "true"),
+            property("notify.remoting.max_read_buffer_size", "1024"),
+            property("notify.remoting.connection.timeout_threshold", "5"),
+            property("meta.realtime.stat", "false"),
+        ];
+        let sources = Sources { overrides: &overrides, ..Sources::default() };
+        let settings = Settings::load(&sources).expect("a good configuration");
+        assert!(settings.update_consumer_offsets && !settings.realtime_statistics);
+        assert_eq!(settings.limits.message_bytes_max, 1024);
+        assert_eq!(settings.times.idle_max, Duration::from_millis(5));
+
+        let file = b"[system]\nupdateConsumerOffsets=false\nmessageBytesMax=2048\nidleMsMax=7\n";
+        let sources = Sources { file: Some(file), overrides: &overrides, home: Some(Path::new("/")) };
+        let settings = Settings::load(&sources).expect("a good configuration");
+        assert!(!settings.update_consumer_offsets);
+        assert_eq!(settings.limits.message_bytes_max, 2048);
+        assert_eq!(settings.times.idle_max, Duration::from_millis(7));
+    }
+
+    #[test]
+    fn values_that_cannot_stand_together_are_refused_with_both_names() {
+        let check = |file: &str, expected: &[&str]| {
+            let errors = load(&format!("[system]\n{file}")).expect_err(file).to_string();
+            assert_eq!(errors.lines().collect::<Vec<_>>(), expected, "{file}");
+        };
+        check(
+            "messageBytesMax=9*1024*1024\n",
+            &["messageBytesMax is 9437184, but it can be at most batchBytesMax, which is 8388608: change one of them"],
+        );
+        check(
+            "commitFileBytes=65537\nmessageBytesMax=1\n",
+            &["commitFileBytes is 65537, which is no multiple of 4096"],
+        );
+        check(
+            "commitFileBytes=1024*1024\ntransactionBytesMax=1024*1024+1\nmessageBytesMax=1\n",
+            &["transactionBytesMax is 1048577, but it can be at most a quarter of commitFileBytes × \
+               commitFiles, which is 1048576: change one of them"],
+        );
+        check(
+            "batchBytesMax=33*1024*1024\nconnectionBytesInFlightMax=64*1024*1024\n",
+            &["batchBytesMax is 34603008, but it can be at most half of commitFileBytes, which is 33554432: change \
+               one of them"],
+        );
+        check(
+            "memoryBytesMax=100*1024*1024\n",
+            &[
+                "brokerBytesInFlightMax is 268435456, but it can be at most memoryBytesMax, which is 104857600: change \
+               one of them",
+                "pendingBytesMax is 268435456, but it can be at most memoryBytesMax, which is 104857600: change one of \
+               them",
+            ],
+        );
+    }
+
+    /// A value of the key that isn't its default.
+    fn another(key: &Key) -> String {
+        match key.kind {
+            Kind::Switch => match key.default {
+                Default::Is("true") => "false".to_owned(),
+                _ if key.name == "autoCreateTopics" => "false".to_owned(),
+                _ => "true".to_owned(),
+            },
+            Kind::Text | Kind::Path => "/else".to_owned(),
+            Kind::Address => "127.0.0.9".to_owned(),
+            Kind::Schedule => "0 0 0 * * ?".to_owned(),
+            Kind::Retention => "archive,1".to_owned(),
+            Kind::Durability => "os".to_owned(),
+            _ if key.name == "commitFileBytes" => "128*1024*1024".to_owned(),
+            _ if key.name == "memoryBytesMax" => "2*1024*1024*1024".to_owned(),
+            _ if key.name.ends_with("InFlightMax") => "32*1024*1024".to_owned(),
+            _ if key.name == "batchBytesMax" => "4*1024*1024".to_owned(),
+            _ => (key.range.0.max(0) + 3).to_string(),
+        }
+    }
+
+    #[test]
+    fn every_key_with_an_effect_changes_the_settings() {
+        for key in KEYS.iter().filter(|key| key.effect == Effect::Full) {
+            let load = |value: &str| {
+                // The interval means nothing without a threshold.
+                let threshold = if key.name == "unflushInterval" { "1000" } else { "" };
+                let overrides =
+                    [Override::flag("unflushThreshold", threshold, "--x"), Override::flag(key.name, value, "--x")];
+                let sources = Sources { overrides: &overrides, ..Sources::default() };
+                let settings = Settings::load(&sources).unwrap_or_else(|errors| panic!("{}: {errors}", key.name));
+                let topic = settings.topic("t");
+                (Settings { written: Written::default(), ..settings }, topic)
+            };
+            assert_ne!(load(&another(key)), load(""), "{} changes nothing", key.name);
+        }
+    }
+
+    #[test]
+    fn the_checksum_is_the_unsigned_crc_of_the_bytes() {
+        assert_eq!(config_checksum(b""), 0);
+        assert_eq!(config_checksum(b"123456789").to_string(), "3421780262");
+    }
+}

@@ -197,10 +197,9 @@ fn filter(group: &str, class: &str) -> Result<(), Mistake> {
     }
 }
 
-/// Notes a value; a blank one takes back what stood there.
+/// Notes a value; a blank one is as good as none.
 fn put(values: &mut Values, key: &'static Key, text: &str, origin: Origin) -> Result<(), Mistake> {
     if text.trim().is_empty() {
-        values.remove(key.name);
         return Ok(());
     }
     let value = Value::read(key, text).map_err(|why| Mistake::Value { key: key.name, value: text.to_owned(), why })?;
@@ -230,5 +229,155 @@ fn belongs(key: &Key) -> String {
         Place::Topic => "below [system] or [topic=NAME]".to_owned(),
         Place::Zookeeper => "below [zookeeper]".to_owned(),
         Place::Property => format!("outside the file, as {} or {}", key.flag(), key.variable()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(file: &str, expected: &[&str]) {
+        let (_, problems) = read(&Sources { file: Some(file.as_bytes()), ..Sources::default() });
+        let problems: Vec<_> = problems.iter().map(Problem::to_string).collect();
+        assert_eq!(problems, expected, "{file}");
+    }
+
+    #[test]
+    fn every_mistake_of_a_file_is_said_with_its_line() {
+        check(
+            "brokerId=1\n\
+             [system]\n\
+             brokerID=1\n\
+             numPartitions=0\n\
+             serverPort=9\n\
+             serverPort=10\n\
+             maxSegmentSize=1024*1024*1024*1024\n\
+             zk.zkRoot=/x\n\
+             stat=maybe\n\
+             [topic=a]\n\
+             numPartitions=1/0\n\
+             serverPort=1\n\
+             group.billing=com.example.Filter\n\
+             group.other=\n\
+             deleteWhen=daily\n\
+             [topics]\n\
+             passed=over\n\
+             [topic=a]\n\
+             stat=true\n\
+             [topic=]\n\
+             [zookeeper]\n\
+             zkConnect=a:1\n",
+            &[
+                "line 1: brokerId stands before the first section: put it below [system]",
+                "line 3: there is no key \"brokerID\": did you mean brokerId?",
+                "line 4: numPartitions=0: 0 is out of its range, 1 to 65536",
+                "line 6: serverPort was given on line 5 already: leave one of them",
+                "line 7: maxSegmentSize=1024*1024*1024*1024: 1099511627776 is out of its range, 1 to 2147483647",
+                "line 8: zk.zkRoot can't stand here: it belongs below [zookeeper]",
+                "line 9: stat=maybe: it is true or false",
+                "line 11: numPartitions=1/0: it divides by zero",
+                "line 12: serverPort can't stand here: it belongs below [system]",
+                "line 13: group.billing=com.example.Filter names a filter, and a Java class can't run here; to ignore \
+                 it would deliver filtered messages to billing: remove the line once billing filters by itself",
+                "line 15: deleteWhen=daily: a schedule has six or seven fields (second minute hour day month weekday \
+                 year), not 1",
+                "line 16: there is no section [topics]: sections are [system], [zookeeper] and [topic=NAME]",
+                "line 18: [topic=a] was begun on line 10 already: put its keys together there",
+                "line 20: the section names no topic: write [topic=NAME]",
+                "line 22: there is no key \"zkConnect\": did you mean zk.zkConnect?",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_section_may_come_once() {
+        let at =
+            |section: &str| format!("line 2: [{section}] was begun on line 1 already: put its keys together there");
+        check("[system]\n[system]\nbrokerId=5\n", &[&at("system")]);
+        check("[zookeeper]\n[ zookeeper ]\n", &[&at("zookeeper")]);
+        check("[topic=a*]\n[ topic = a* ]\n", &[&at("topic=a*")]);
+    }
+
+    #[test]
+    fn a_key_given_twice_is_refused_even_if_one_is_blank() {
+        check("[system]\nstat=\nstat=true\n", &["line 3: stat was given on line 2 already: leave one of them"]);
+        check("[topic=a]\ngroup.g=\ngroup.g=\n", &["line 3: group.g was given on line 2 already: leave one of them"]);
+    }
+
+    #[test]
+    fn a_topic_that_would_leave_its_folder_is_refused() {
+        check("[topic=a/b]\n", &["line 1: a topic name has no '/'"]);
+        check("[topic=..]\n", &["line 1: \"..\" can't be a topic: it would name a folder of the system"]);
+    }
+
+    #[test]
+    fn a_system_property_does_not_stand_in_the_file() {
+        check(
+            "[system]\nmeta.realtime.stat=true\n",
+            &["line 2: meta.realtime.stat can't stand here: it belongs outside the file, as --meta-realtime-stat or \
+               METAQ_META_REALTIME_STAT"],
+        );
+    }
+
+    #[test]
+    fn a_key_like_none_gets_no_suggestion() {
+        check("[system]\nxyzzy=1\n", &["line 2: there is no key \"xyzzy\""]);
+    }
+
+    #[test]
+    fn mistakes_outside_the_file_name_the_flag_or_the_variable() {
+        let overrides = [
+            Override::flag("brokerId", "2000", "--broker-id"),
+            Override::flag("brokerid", "2", "--set"),
+            Override::variable("METAQ_STAT", "x").expect("a variable"),
+        ];
+        let (_, problems) = read(&Sources { overrides: &overrides, ..Sources::default() });
+        let problems: Vec<_> = problems.iter().map(Problem::to_string).collect();
+        assert_eq!(
+            problems,
+            [
+                "flag --broker-id: brokerId=2000: 2000 is out of its range, 0 to 1023",
+                "flag --set: there is no key \"brokerid\": did you mean brokerId?",
+                "variable METAQ_STAT: stat=x: it is true or false",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_flag_beats_a_variable_and_a_variable_the_file_in_any_order() {
+        let variable = Override::variable("METAQ_BROKER_ID", "2").expect("a variable");
+        let flag = Override::flag("brokerId", "3", "--broker-id");
+        let later = Override::flag("brokerId", "4", "--broker-id");
+        let blank = Override::flag("brokerId", " ", "--broker-id");
+        for (overrides, expected) in [
+            (vec![], 1),
+            (vec![variable.clone()], 2),
+            (vec![variable.clone(), flag.clone()], 3),
+            (vec![flag.clone(), variable.clone()], 3),
+            (vec![flag, variable.clone(), later], 4),
+            (vec![variable, blank], 2),
+        ] {
+            let sources = Sources { file: Some(b"[system]\nbrokerId=1\n"), overrides: &overrides, home: None };
+            let (written, problems) = read(&sources);
+            assert_eq!(problems, vec![]);
+            assert_eq!(written.broker["brokerId"].value, Value::Number(expected), "{overrides:?}");
+        }
+    }
+
+    #[test]
+    fn an_alteration_is_of_a_topic_key() {
+        let altered = [("stat", "true"), ("serverPort", "1"), ("stats", "1"), ("numPartitions", "0"), ("dataPath", "")];
+        let altered = altered.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let (values, problems) = read_altered(&altered);
+        assert_eq!(values.keys().collect::<Vec<_>>(), [&"stat"]);
+        let problems: Vec<_> = problems.iter().map(Problem::to_string).collect();
+        assert_eq!(
+            problems,
+            [
+                "administration: serverPort can't stand here: it belongs below [system]",
+                "administration: there is no key \"stats\": did you mean stat?",
+                "administration: numPartitions=0: 0 is out of its range, 1 to 65536",
+            ]
+        );
     }
 }
