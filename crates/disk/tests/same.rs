@@ -138,7 +138,7 @@ fn told<T: Debug>(result: io::Result<T>) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn both_disks_answer_alike(calls in prop::collection::vec(any_call(), 1..40)) {
