@@ -76,6 +76,15 @@ fn a_grown_length_may_be_kept_without_its_bytes() {
 }
 
 #[test]
+fn a_growing_write_may_end_with_any_of_its_pages() {
+    let disk = FaultyDisk::new(1);
+    let file = write_durably(&disk, path("/a"), &[1; 100]);
+    file.write_at(&[2; 10_000], 100).unwrap();
+    let kept = outcomes(&disk, |image| read(image, path("/a")).unwrap().len());
+    assert_eq!(kept, BTreeSet::from([100, 4096, 8192, 10_100]));
+}
+
+#[test]
 fn any_length_since_the_sync_may_be_left() {
     let disk = FaultyDisk::new(1);
     let file = write_durably(&disk, path("/a"), &[1; 100]);

@@ -11,6 +11,9 @@ use std::time::SystemTime;
 use super::content::{Content, SECTOR, Sector};
 use super::random::Random;
 
+/// What the operating system brings to the device at once where it can, in bytes.
+const PAGE: u64 = 4096;
+
 /// Bytes that a sector had, and since which operation.
 #[derive(Debug, Clone)]
 struct Version {
@@ -30,8 +33,18 @@ enum Bytes {
 struct Length {
     operation: u64,
     len: u64,
-    /// Whether bytes were cut off to get there.
-    is_cut: bool,
+    by: By,
+}
+
+/// How a file came to its length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// A write grew it: the length moves on with each page that arrives.
+    Writing,
+    /// It was extended at once.
+    Extending,
+    /// Bytes were cut off.
+    Cutting,
 }
 
 type Versions = BTreeMap<u64, Vec<Version>>;
@@ -76,6 +89,11 @@ impl Inode {
     }
 
     pub(super) fn write(&mut self, operation: u64, now: SystemTime, bytes: &[u8], position: u64) {
+        self.put(operation, bytes, position);
+        self.grown(operation, now, position + bytes.len() as u64);
+    }
+
+    fn put(&mut self, operation: u64, bytes: &[u8], position: u64) {
         let end = position + bytes.len() as u64;
         let sectors = position / SECTOR as u64..end.div_ceil(SECTOR as u64);
         let before = self.copy_sectors(&sectors);
@@ -87,7 +105,6 @@ impl Inode {
                 self.record(sector, operation, Bytes::Slice(after.clone(), start));
             }
         }
-        self.changed(operation, now, end);
     }
 
     pub(super) fn write_zeros(&mut self, operation: u64, now: SystemTime, range: Range<u64>) {
@@ -97,12 +114,12 @@ impl Inode {
         for edge in [range.start..first, last..range.end] {
             let zeros = &[0; SECTOR][..usize::try_from(edge.end - edge.start).expect("an edge is short")];
             if !zeros.is_empty() {
-                self.write(operation, now, zeros, edge.start);
+                self.put(operation, zeros, edge.start);
             }
         }
         self.zero_sectors(operation, first / sector..last / sector);
         self.current.zero(range.clone());
-        self.changed(operation, now, range.end);
+        self.grown(operation, now, range.end);
     }
 
     fn zero_sectors(&mut self, operation: u64, sectors: Range<u64>) {
@@ -130,8 +147,8 @@ impl Inode {
         }
         self.modified = now;
         if len != old {
-            let is_cut = len < old;
-            self.lengths.push(Length { operation, len, is_cut });
+            let by = if len < old { By::Cutting } else { By::Extending };
+            self.lengths.push(Length { operation, len, by });
         }
     }
 
@@ -193,10 +210,7 @@ impl Inode {
         let applied = mood.lengths(self, random);
         let cuts = Cuts::new(&self.lengths, applied);
         let mut content = self.durable.clone();
-        let len = match applied {
-            0 => content.len(),
-            _ => self.lengths[applied - 1].len,
-        };
+        let len = self.length_after(applied) + mood.growth(self, applied, random);
         if let Some(lowest) = cuts.lowest {
             content.set_len(content.len().min(lowest));
         }
@@ -213,6 +227,14 @@ impl Inode {
             false => self.durable_modified,
         };
         Self::holding(content, modified)
+    }
+
+    /// The length when this many changes of length arrived.
+    fn length_after(&self, applied: usize) -> u64 {
+        match applied {
+            0 => self.durable.len(),
+            _ => self.lengths[applied - 1].len,
+        }
     }
 
     /// Sectors with something unsynced, in order.
@@ -244,11 +266,12 @@ impl Inode {
         self.written.entry(sector).or_default().push(Version { operation, bytes });
     }
 
-    fn changed(&mut self, operation: u64, now: SystemTime, end: u64) {
+    /// Notes a write that reached up to `end`.
+    fn grown(&mut self, operation: u64, now: SystemTime, end: u64) {
         self.modified = now;
         let before = self.lengths.last().map_or(self.durable.len(), |length| length.len);
         if end > before {
-            self.lengths.push(Length { operation, len: end, is_cut: false });
+            self.lengths.push(Length { operation, len: end, by: By::Writing });
         }
     }
 }
@@ -289,13 +312,25 @@ impl Mood {
         }
     }
 
+    /// How far the next write grew the file before the power went: up to the end of one of its pages.
+    fn growth(&self, inode: &Inode, applied: usize, random: &mut Random) -> u64 {
+        let next = inode.lengths.get(applied).filter(|next| next.by == By::Writing);
+        let (Some(next), Self::Scattered { .. } | Self::Pages(_)) = (next, self) else { return 0 };
+        let len = inode.length_after(applied);
+        let pages = (next.len - 1) / PAGE - len / PAGE;
+        match usize::try_from(pages) {
+            Ok(pages) if pages > 0 && random.chance(50) => (len / PAGE + 1 + random.below(pages) as u64) * PAGE - len,
+            Ok(_) | Err(_) => 0,
+        }
+    }
+
     /// The version that arrived; `None`: none did.
     fn version<'a>(&self, sector: u64, versions: &[&'a Version], random: &mut Random) -> Option<&'a Version> {
         let newest = versions.last().copied();
         match *self {
             Self::Orderly(last) => versions.iter().rev().find(|version| version.operation <= last).copied(),
             Self::Pages(choice) => {
-                let page = sector * SECTOR as u64 / 4096;
+                let page = sector * SECTOR as u64 / PAGE;
                 newest.filter(|_| Random(choice ^ page).chance(50))
             }
             Self::Scattered { arrived, newest: share } => {
@@ -334,8 +369,9 @@ struct Cuts {
 impl Cuts {
     fn new(lengths: &[Length], applied: usize) -> Self {
         let (arrived, missed) = lengths.split_at(applied);
-        let cuts =
-            |lengths: &[Length]| -> Vec<Length> { lengths.iter().filter(|length| length.is_cut).copied().collect() };
+        let cuts = |lengths: &[Length]| -> Vec<Length> {
+            lengths.iter().filter(|length| length.by == By::Cutting).copied().collect()
+        };
         let arrived = cuts(arrived);
         Self { lowest: arrived.iter().map(|cut| cut.len).min(), arrived, missed: cuts(missed) }
     }
