@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::key::{Default, Key};
 use super::keys::key;
+use super::limits::{Limits, limits};
 use super::origin::Origin;
 use super::problem::{Errors, Mistake, Problem};
 use super::value::Value;
@@ -76,38 +77,6 @@ pub struct LogSettings {
     pub descriptors_max: Option<NonZeroUsize>,
     /// Free space below which puts are refused.
     pub disk_reserve_bytes: u64,
-}
-
-/// What is bounded. `transaction_bytes_max` is at most a quarter of the ring; a message fits in each
-/// of the other byte limits but `line_bytes_max`, and a batch in half a file of the ring.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// The largest payload.
-    pub message_bytes_max: usize,
-    /// The longest request line.
-    pub line_bytes_max: usize,
-    /// Messages in a batched put.
-    pub batch_messages_max: usize,
-    /// The body of a batched put.
-    pub batch_bytes_max: usize,
-    /// The most that one get is answered with.
-    pub transfer_bytes_max: usize,
-    /// The messages of one transaction.
-    pub transaction_bytes_max: u64,
-    /// How many transactions may have a timeout at a time.
-    pub transactions_timed_max: usize,
-    /// Clients connected at a time.
-    pub connections_max: usize,
-    /// Undecided puts of one connection.
-    pub connection_bytes_in_flight_max: u64,
-    /// Undecided puts to one partition.
-    pub partition_bytes_in_flight_max: u64,
-    /// Undecided puts of all connections.
-    pub broker_bytes_in_flight_max: u64,
-    /// What all bounded memory together may take.
-    pub memory_bytes_max: u64,
-    /// Gets that may wait at a time.
-    pub waiters_max: usize,
 }
 
 /// How long things may take.
@@ -322,61 +291,6 @@ fn zookeeper(values: &Resolved) -> Zookeeper {
     }
 }
 
-/// The block that no write of the commit log splits.
-const BLOCK: i64 = 4096;
-/// The default of `batchBytesMax`, unless half a commit file is less.
-const BATCH_BYTES: i64 = 8 << 20;
-
-fn limits(values: &Resolved, log: &LogSettings) -> Result<Limits, Errors> {
-    let number = |name| values.number::<i64>(name);
-    let file = number("commitFileBytes");
-    let ring_quarter = file * i64::from(log.commit_files) / 4;
-    let message =
-        values.optional_number("messageBytesMax").unwrap_or_else(|| number("notify.remoting.max_read_buffer_size"));
-    let batch = values.optional_number("batchBytesMax").unwrap_or(BATCH_BYTES.min(file / 2));
-    let transaction = values.optional_number("transactionBytesMax").unwrap_or(ring_quarter);
-
-    let mut problems = Vec::new();
-    let mut judge = |mistake| problems.push(Problem { origin: Origin::Default, mistake });
-    if file % BLOCK != 0 {
-        judge(Mistake::NotAMultiple { key: "commitFileBytes", value: file, of: BLOCK });
-    }
-    let mut at_most = |key, value: i64, bound, bound_is: i64| {
-        if value > bound_is {
-            judge(Mistake::AtMost { key, value, bound, bound_is });
-        }
-    };
-    for bound in ["connectionBytesInFlightMax", "partitionBytesInFlightMax", "brokerBytesInFlightMax"] {
-        at_most("messageBytesMax", message, bound, number(bound));
-        at_most("batchBytesMax", batch, bound, number(bound));
-    }
-    at_most("messageBytesMax", message, "batchBytesMax", batch);
-    at_most("batchBytesMax", batch, "half of commitFileBytes", file / 2);
-    at_most("transactionBytesMax", transaction, "a quarter of commitFileBytes × commitFiles", ring_quarter);
-    for key in ["brokerBytesInFlightMax", "pendingBytesMax"] {
-        at_most(key, number(key), "memoryBytesMax", number("memoryBytesMax"));
-    }
-    Errors::unless_empty(problems)?;
-
-    let sized = |number: i64| usize::try_from(number).expect("the ranges of sizes fit in memory");
-    let size = |name| sized(number(name));
-    Ok(Limits {
-        message_bytes_max: sized(message),
-        line_bytes_max: size("lineBytesMax"),
-        batch_messages_max: size("batchMessagesMax"),
-        batch_bytes_max: sized(batch),
-        transfer_bytes_max: size("maxTransferSize"),
-        transaction_bytes_max: u64::try_from(transaction).expect("the range of transactionBytesMax begins above 0"),
-        transactions_timed_max: size("maxTxTimeoutTimerCapacity"),
-        connections_max: size("connectionsMax"),
-        connection_bytes_in_flight_max: values.number("connectionBytesInFlightMax"),
-        partition_bytes_in_flight_max: values.number("partitionBytesInFlightMax"),
-        broker_bytes_in_flight_max: values.number("brokerBytesInFlightMax"),
-        memory_bytes_max: values.number("memoryBytesMax"),
-        waiters_max: size("waitersMax"),
-    })
-}
-
 /// A mistake about the whole.
 fn one(mistake: Mistake) -> Errors {
     let problem = Problem { origin: Origin::Default, mistake };
@@ -523,41 +437,6 @@ mod tests {
         assert!(!settings.update_consumer_offsets);
         assert_eq!(settings.limits.message_bytes_max, 2048);
         assert_eq!(settings.times.idle_max, Duration::from_millis(7));
-    }
-
-    #[test]
-    fn values_that_cannot_stand_together_are_refused_with_both_names() {
-        let check = |file: &str, expected: &[&str]| {
-            let errors = load(&format!("[system]\n{file}")).expect_err(file).to_string();
-            assert_eq!(errors.lines().collect::<Vec<_>>(), expected, "{file}");
-        };
-        check(
-            "messageBytesMax=9*1024*1024\n",
-            &["messageBytesMax is 9437184, but it can be at most batchBytesMax, which is 8388608: change one of them"],
-        );
-        check(
-            "commitFileBytes=65537\nmessageBytesMax=1\n",
-            &["commitFileBytes is 65537, which is no multiple of 4096"],
-        );
-        check(
-            "commitFileBytes=1024*1024\ntransactionBytesMax=1024*1024+1\nmessageBytesMax=1\n",
-            &["transactionBytesMax is 1048577, but it can be at most a quarter of commitFileBytes × \
-               commitFiles, which is 1048576: change one of them"],
-        );
-        check(
-            "batchBytesMax=33*1024*1024\nconnectionBytesInFlightMax=64*1024*1024\n",
-            &["batchBytesMax is 34603008, but it can be at most half of commitFileBytes, which is 33554432: change \
-               one of them"],
-        );
-        check(
-            "memoryBytesMax=100*1024*1024\n",
-            &[
-                "brokerBytesInFlightMax is 268435456, but it can be at most memoryBytesMax, which is 104857600: change \
-               one of them",
-                "pendingBytesMax is 268435456, but it can be at most memoryBytesMax, which is 104857600: change one of \
-               them",
-            ],
-        );
     }
 
     /// A value of the key that isn't its default.
