@@ -17,6 +17,7 @@ pub mod name;
 mod number;
 pub mod record;
 pub mod request;
+pub mod section;
 pub mod status;
 pub mod transaction_key;
 

@@ -366,9 +366,9 @@ impl Stats<'_> {
 }
 
 impl Transaction<'_> {
-    /// Appends the request. A qualifier of digits only is said after a timeout, else it would be taken for one.
+    /// Appends the request; a blank qualifier is none. One of digits only is said after a timeout, else it would be taken for one.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), Unencodable> {
-        let qualifier = self.qualifier.as_deref().filter(|qualifier| !qualifier.is_empty());
+        let qualifier = self.qualifier.as_deref().filter(|qualifier| !qualifier.trim().is_empty());
         let digits = qualifier.is_some_and(|qualifier| qualifier.bytes().all(|byte| byte.is_ascii_digit()));
         LineWriter::begin(out, "transaction")
             .display("transaction key", &self.key)
