@@ -86,13 +86,14 @@ pub trait Lock: Send + Sync + Debug {}
 pub trait Disk: Send + Sync + Debug {
     /// Opens a file.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>>;
-    /// What stands at `path`; `None` if nothing does.
+    /// What stands at `path`; `None` if nothing does. A symbolic link is [`Kind::Other`], whatever it leads to.
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>>;
     /// The names in a folder, in no order.
     fn list(&self, folder: &Path) -> io::Result<Vec<Listed>>;
     /// Creates a folder and its missing parents; it may exist.
     fn create_dir(&self, folder: &Path) -> io::Result<()>;
-    /// Moves a file or folder, replacing a file at `to`. Atomic; durable after [`Disk::sync_dir`].
+    /// Moves a file or folder, replacing a file (or, by a folder, an empty folder) at `to`. Atomic; durable after
+    /// [`Disk::sync_dir`] of both folders. Onto another name of the same file it does nothing.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// A second name for a file; `to` must not exist.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -117,6 +118,7 @@ pub trait File: Send + Sync + Debug {
     /// Writes at `position`; may write fewer bytes than given. The file grows as needed.
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize>;
     /// Fills `range` with zeros that own their disk blocks (no hole, no unwritten extent), growing the file as needed.
+    /// Durable after [`File::sync`]. On an error an unknown part was written.
     fn write_zeros(&self, range: Range<u64>) -> io::Result<()>;
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;

@@ -159,6 +159,7 @@ impl File for RealFile {
     }
 
     fn write_zeros(&self, range: Range<u64>) -> io::Result<()> {
+        // The second descriptor would permit what this one doesn't.
         if self.how == Open::Read {
             return Err(Errno::BADF.into());
         }

@@ -166,6 +166,22 @@ fn zeros_dropped_by_a_failed_sync_are_written_by_zeros_again() {
 }
 
 #[test]
+fn what_a_failed_sync_dropped_and_a_cut_took_does_not_come_back() {
+    let disk = FaultyDisk::new(1);
+    let file = write_durably(&disk, path("/a"), &[1; 1024]);
+    file.write_at(&[2; 1024], 0).unwrap();
+    disk.inject("/a", Fault::FailSync, 0..1);
+    file.sync().unwrap_err();
+    file.set_len(0).unwrap();
+    file.set_len(1024).unwrap();
+    file.sync().unwrap();
+    let mut choice = CrashChoice::Random(1);
+    for _ in 0..100 {
+        assert_eq!(read(&disk.crash_image(&mut choice), path("/a")).unwrap(), [0; 1024]);
+    }
+}
+
+#[test]
 fn a_failed_sync_of_all_drops_the_bytes_of_all() {
     let disk = FaultyDisk::new(1);
     for name in ["/a", "/b"] {
@@ -268,6 +284,18 @@ fn room_comes_free_when_nothing_leads_to_a_file() {
     disk.rename(path("/b"), path("/a")).unwrap();
     drop(file);
     assert_eq!(free(), (1 << 20) - 4096);
+    disk.remove_file(path("/a")).unwrap();
+    assert_eq!(free(), 1 << 20);
+}
+
+#[test]
+fn files_that_a_killed_process_had_open_are_closed() {
+    let disk = FaultyDisk::new(1);
+    disk.set_capacity(1 << 20);
+    let _open = write(&disk, path("/a"), &[1; 100_000]);
+    let killed = disk.crash_image(&mut CrashChoice::Everything);
+    killed.remove_file(path("/a")).unwrap();
+    assert_eq!(killed.space(path("/")).unwrap().free, 1 << 20);
 }
 
 #[test]

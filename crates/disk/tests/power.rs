@@ -179,18 +179,43 @@ fn a_rename_across_folders_is_seen_in_both_or_in_neither() {
     }
     write_durably(&disk, path("/x/a"), b"a");
     disk.sync_dir(root()).unwrap();
+    create(&disk, path("/x/first"));
     create(&disk, path("/y/before"));
     disk.rename(path("/x/a"), path("/y/a")).unwrap();
     create(&disk, path("/x/after"));
     let both = |image: &FaultyDisk| (names(image, path("/x")).join(" "), names(image, path("/y")).join(" "));
     let kept = outcomes(&disk, both);
-    let expected = [("a", ""), ("a", "before"), ("", "a before"), ("after", "a before")];
+    let expected = [
+        ("a", ""),
+        ("a", "before"),
+        ("a first", ""),
+        ("a first", "before"),
+        ("first", "a before"),
+        ("after first", "a before"),
+    ];
     assert_eq!(kept, expected.map(|(x, y)| (x.to_owned(), y.to_owned())).into());
 
     disk.sync_dir(path("/y")).unwrap();
     let kept = outcomes(&disk, both);
-    let expected = [("", "a before"), ("after", "a before")];
+    let expected = [("first", "a before"), ("after first", "a before")];
     assert_eq!(kept, expected.map(|(x, y)| (x.to_owned(), y.to_owned())).into());
+
+    disk.remove_file(path("/y/a")).unwrap();
+    disk.sync_dir(path("/y")).unwrap();
+    disk.sync_dir(path("/x")).unwrap();
+    let nothing = disk.crash_image(&mut CrashChoice::Nothing);
+    assert_eq!(both(&nothing), ("after first".to_owned(), "before".to_owned()));
+}
+
+#[test]
+fn a_file_that_came_and_went_unsynced_may_be_there_after_the_power_cut() {
+    let disk = FaultyDisk::new(1);
+    write(&disk, path("/a"), b"x");
+    disk.remove_file(path("/a")).unwrap();
+    let killed = disk.crash_image(&mut CrashChoice::Everything);
+    for disk in [&disk, &killed] {
+        assert_eq!(outcomes(disk, |image| names(image, root()).len()), BTreeSet::from([0, 1]));
+    }
 }
 
 #[test]
