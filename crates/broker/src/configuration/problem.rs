@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use metaq_protocol::name::NameRefused;
+
 use super::origin::Origin;
-use super::pattern::NotAPattern;
 use super::value::NotAValue;
 
 /// One mistake.
@@ -57,8 +58,13 @@ pub enum Mistake {
         first: usize,
     },
     /// A topic section whose name no topic can have.
-    #[error(transparent)]
-    Topic(#[from] NotAPattern),
+    #[error("[topic={name}]: {why}")]
+    Topic {
+        /// What was written.
+        name: String,
+        /// What is wrong with it.
+        why: NameRefused,
+    },
     /// A key that doesn't exist.
     #[error("there is no key {key:?}{}", hint(.nearest))]
     UnknownKey {

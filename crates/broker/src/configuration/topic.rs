@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use metaq_protocol::TopicPattern;
+
 use super::durability::Durability;
 use super::keys::KEYS;
 use super::origin::Origin;
-use super::pattern::Pattern;
 use super::problem::Errors;
 use super::retention::Retention;
 use super::schedule::Schedule;
@@ -52,7 +53,7 @@ impl Settings {
 
     /// The topics that sections name outright, in the order of the file; patterns aren't among them.
     pub fn named_topics(&self) -> impl Iterator<Item = &str> {
-        self.written.topics.iter().map(|section| &section.pattern).filter(|p| p.is_exact()).map(Pattern::as_str)
+        self.written.topics.iter().map(|section| &section.pattern).filter(|p| p.is_literal()).map(TopicPattern::as_str)
     }
 
     /// What holds for a topic by the file, the environment and the flags.
@@ -92,7 +93,7 @@ impl Settings {
     /// match in the order of the file, the topic's own section, what was altered.
     fn layers(&self, topic: &str, altered: Option<Values>) -> Vec<Values> {
         let matching = self.written.topics.iter().filter(|section| section.pattern.matches(topic));
-        let (exact, patterns): (Vec<_>, Vec<_>) = matching.partition(|section| section.pattern.is_exact());
+        let (exact, patterns): (Vec<_>, Vec<_>) = matching.partition(|section| section.pattern.is_literal());
         let sections = patterns.into_iter().chain(exact).map(|section| section.values.clone());
         self.layers_below_topics().into_iter().chain(sections).chain(altered).collect()
     }

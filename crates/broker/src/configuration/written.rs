@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use metaq_protocol::TopicPattern;
+
 use super::ini::{self, Content};
 use super::key::{Key, Place};
 use super::keys::{KEYS, key, nearest};
 use super::origin::{Origin, Override};
-use super::pattern::Pattern;
 use super::problem::{Mistake, Problem};
 use super::value::Value;
 
@@ -38,7 +39,7 @@ pub(super) type Values = BTreeMap<&'static str, Given>;
 /// A `[topic=…]` section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TopicSection {
-    pub(super) pattern: Pattern,
+    pub(super) pattern: TopicPattern,
     pub(super) values: Values,
 }
 
@@ -113,7 +114,7 @@ impl Reader {
             ("system", _) => Current::Broker(Place::System),
             ("zookeeper", _) => Current::Broker(Place::Zookeeper),
             (_, Some(topic)) => {
-                let pattern = Pattern::new(topic)?;
+                let pattern = TopicPattern::new(topic).map_err(|why| Mistake::Topic { name: topic.to_owned(), why })?;
                 self.written.topics.push(TopicSection { pattern, values: Values::new() });
                 Current::Topic
             }
@@ -283,7 +284,7 @@ mod tests {
                  year), not 1",
                 "line 16: there is no section [topics]: sections are [system], [zookeeper] and [topic=NAME]",
                 "line 18: [topic=a] was begun on line 10 already: put its keys together there",
-                "line 20: the section names no topic: write [topic=NAME]",
+                "line 20: [topic=]: a name can't be empty",
                 "line 22: there is no key \"zkConnect\": did you mean zk.zkConnect?",
             ],
         );
@@ -306,8 +307,8 @@ mod tests {
 
     #[test]
     fn a_topic_that_would_leave_its_folder_is_refused() {
-        check("[topic=a/b]\n", &["line 1: a topic name has no '/'"]);
-        check("[topic=..]\n", &["line 1: \"..\" can't be a topic: it would name a folder of the system"]);
+        check("[topic=a/b]\n", &["line 1: [topic=a/b]: a name can't contain '/'"]);
+        check("[topic=..]\n", &["line 1: [topic=..]: a name can't begin with a dot"]);
     }
 
     #[test]
