@@ -136,14 +136,14 @@ pub static KEYS: &[Key] = &[
         "The size of one file of the commit log, a multiple of 4096; changed at a clean stop.",
     )
     .is("64*1024*1024")
-    .within(64 * KIB, 4 * GIB)
+    .within(64 * KIB, GIB)
     .at_restart(),
     Key::ours("commitFiles", System, Integer, "How many files the ring of the commit log has; changed at a clean stop.")
         .is("4")
         .within(2, 64)
         .at_restart(),
     Key::ours("checkpointIntervalMs", System, Milliseconds, "The longest time between two checkpoints of a log in use.")
-        .is("60000")
+        .is("30000")
         .within(100, DAY_MS),
     Key::ours("pendingBytesMax", System, Bytes, "How many bytes may wait in memory to be written to segments.")
         .is("256*1024*1024")
@@ -161,16 +161,25 @@ pub static KEYS: &[Key] = &[
     .is("1024*1024*1024")
     .within(0, i64::MAX),
     // Limits.
-    Key::ours("messageBytesMax", System, Bytes, "The largest payload of a message.")
+    Key::ours("messageBytesMax", System, Bytes, "The largest message: its attribute and payload together.")
         .derived("notify.remoting.max_read_buffer_size")
         .within(1, GIB),
     Key::ours("lineBytesMax", System, Bytes, "The longest request line.").is("64*1024").within(1024, 16 * 1024 * KIB),
     Key::ours("batchMessagesMax", System, Integer, "How many messages a batched put may hold.")
         .is("4096")
-        .within(1, 65_536),
+        .within(1, 4096),
     Key::ours("batchBytesMax", System, Bytes, "The largest body of a batched put.")
-        .derived("8 MiB, or half of commitFileBytes if that is less")
+        .derived("4 MiB, or a quarter of commitFileBytes less 4 KiB if that is less")
         .within(1, GIB),
+    Key::ours(
+        "discardBytesMax",
+        System,
+        Bytes,
+        "A body above its limit, but not above this, is read and thrown away, so that its request is answered; a larger one \
+         ends the connection.",
+    )
+    .is("64*1024*1024")
+    .within(1, TIB),
     Key::original("maxTransferSize", System, Bytes, "The most that one get is answered with.")
         .is("1024*1024")
         .within(1, INT_MAX),

@@ -4,11 +4,12 @@ use super::origin::Origin;
 use super::problem::{Errors, Mistake, Problem};
 use super::settings::{LogSettings, Resolved};
 
-/// What is bounded. A message fits in a batch and, like a batch, in each of the bytes in flight; a batch
-/// fits in half a file of the ring, a transaction in a quarter of the ring.
+/// What is bounded. A message fits in a batch and, like a batch, in each of the bytes in flight and in
+/// what is thrown away; a batch fits in a quarter of a file of the ring, a transaction in a quarter of
+/// the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest payload.
+    /// The largest message: its attribute and payload together.
     pub message_bytes_max: usize,
     /// The longest request line.
     pub line_bytes_max: usize,
@@ -16,6 +17,8 @@ pub struct Limits {
     pub batch_messages_max: usize,
     /// The body of a batched put.
     pub batch_bytes_max: usize,
+    /// A body above its limit but not above this is read and thrown away; a larger one ends the connection.
+    pub discard_bytes_max: usize,
     /// The most that one get is answered with.
     pub transfer_bytes_max: usize,
     /// The messages of one transaction.
@@ -38,17 +41,22 @@ pub struct Limits {
 
 /// The block that no write of the commit log splits.
 const BLOCK: i64 = 4096;
-/// The default of `batchBytesMax`, unless half a commit file is less.
-const BATCH_BYTES: i64 = 8 << 20;
+/// The default of `batchBytesMax`, unless the commit log can't hold it.
+const BATCH_BYTES: i64 = 4 << 20;
+/// The header of a message in a batch.
+const RECORD_HEADER_BYTES: i64 = metaq_protocol::record::HEADER_BYTES as i64;
+/// What the commit log adds to a batch at most.
+const ENTRY_BYTES: i64 = 4 << 10;
 
 /// The bounds, if they agree.
 pub(super) fn limits(values: &Resolved, log: &LogSettings) -> Result<Limits, Errors> {
     let number = |name| values.number::<i64>(name);
     let file = number("commitFileBytes");
+    let entry = file / 4 - ENTRY_BYTES;
     let ring_quarter = file * i64::from(log.commit_files) / 4;
     let message =
         values.optional_number("messageBytesMax").unwrap_or_else(|| number("notify.remoting.max_read_buffer_size"));
-    let batch = values.optional_number("batchBytesMax").unwrap_or(BATCH_BYTES.min(file / 2));
+    let batch = values.optional_number("batchBytesMax").unwrap_or(BATCH_BYTES.min(entry));
     let transaction = values.optional_number("transactionBytesMax").unwrap_or(ring_quarter);
 
     let mut problems = Vec::new();
@@ -61,12 +69,13 @@ pub(super) fn limits(values: &Resolved, log: &LogSettings) -> Result<Limits, Err
             judge(Mistake::AtMost { key, value, bound, bound_is });
         }
     };
-    for bound in ["connectionBytesInFlightMax", "partitionBytesInFlightMax", "brokerBytesInFlightMax"] {
+    let in_flight = ["connectionBytesInFlightMax", "partitionBytesInFlightMax", "brokerBytesInFlightMax"];
+    for bound in in_flight.into_iter().chain(["discardBytesMax"]) {
         at_most("messageBytesMax", message, bound, number(bound));
         at_most("batchBytesMax", batch, bound, number(bound));
     }
-    at_most("messageBytesMax", message, "batchBytesMax", batch);
-    at_most("batchBytesMax", batch, "half of commitFileBytes", file / 2);
+    at_most("messageBytesMax", message, "batchBytesMax less 20 bytes for a header", batch - RECORD_HEADER_BYTES);
+    at_most("batchBytesMax", batch, "a quarter of commitFileBytes less 4 KiB", entry);
     at_most("transactionBytesMax", transaction, "a quarter of commitFileBytes × commitFiles", ring_quarter);
     for key in ["brokerBytesInFlightMax", "pendingBytesMax"] {
         at_most(key, number(key), "memoryBytesMax", number("memoryBytesMax"));
@@ -80,6 +89,7 @@ pub(super) fn limits(values: &Resolved, log: &LogSettings) -> Result<Limits, Err
         line_bytes_max: size("lineBytesMax"),
         batch_messages_max: size("batchMessagesMax"),
         batch_bytes_max: sized(batch),
+        discard_bytes_max: size("discardBytesMax"),
         transfer_bytes_max: size("maxTransferSize"),
         transaction_bytes_max: u64::try_from(transaction).expect("the range of transactionBytesMax begins above 0"),
         transactions_timed_max: size("maxTxTimeoutTimerCapacity"),
@@ -109,7 +119,8 @@ mod tests {
         };
         check(
             "messageBytesMax=9*1024*1024\n",
-            &["messageBytesMax is 9437184, but it can be at most batchBytesMax, which is 8388608: change one of them"],
+            &["messageBytesMax is 9437184, but it can be at most batchBytesMax less 20 bytes for a \
+               header, which is 4194284: change one of them"],
         );
         check(
             "commitFileBytes=65537\nmessageBytesMax=1\n",
@@ -121,9 +132,9 @@ mod tests {
                commitFiles, which is 1048576: change one of them"],
         );
         check(
-            "batchBytesMax=33*1024*1024\nconnectionBytesInFlightMax=64*1024*1024\n",
-            &["batchBytesMax is 34603008, but it can be at most half of commitFileBytes, which is 33554432: change \
-               one of them"],
+            "batchBytesMax=16*1024*1024\n",
+            &["batchBytesMax is 16777216, but it can be at most a quarter of commitFileBytes less 4 KiB, which is \
+               16773120: change one of them"],
         );
         check(
             "memoryBytesMax=100*1024*1024\n",

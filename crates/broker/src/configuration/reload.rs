@@ -204,10 +204,10 @@ mod tests {
 
     #[test]
     fn a_live_value_that_needs_the_restart_is_refused_with_all_others() {
-        let old = load("[system]\ncommitFileBytes=4*1024*1024\n");
-        let new = load("[system]\ncommitFileBytes=64*1024*1024\nmessageBytesMax=4*1024*1024\nstat=true\n");
-        let errors = diff(&old, &new).expect_err("the message doesn't fit the log in use");
+        let old = load("[system]\ncommitFileBytes=16*1024*1024\n");
+        let new = load("[system]\nmessageBytesMax=4000*1000\nbatchBytesMax=4*1024*1024\nstat=true\n");
+        let errors = diff(&old, &new).expect_err("the batch doesn't fit the log in use");
         let [problem] = errors.problems() else { panic!("one problem: {errors}") };
-        assert!(matches!(problem.mistake, Mistake::AtMost { key: "messageBytesMax", .. }), "{errors}");
+        assert!(matches!(problem.mistake, Mistake::AtMost { key: "batchBytesMax", .. }), "{errors}");
     }
 }

@@ -454,8 +454,8 @@ mod tests {
             Kind::Durability => "os".to_owned(),
             _ if key.name == "commitFileBytes" => "128*1024*1024".to_owned(),
             _ if key.name == "memoryBytesMax" => "2*1024*1024*1024".to_owned(),
-            _ if key.name.ends_with("InFlightMax") => "32*1024*1024".to_owned(),
-            _ if key.name == "batchBytesMax" => "4*1024*1024".to_owned(),
+            _ if key.name.ends_with("InFlightMax") || key.name == "discardBytesMax" => "32*1024*1024".to_owned(),
+            _ if key.name == "batchBytesMax" => "8*1024*1024".to_owned(),
             _ => (key.range.0.max(0) + 3).to_string(),
         }
     }
