@@ -1,3 +1,28 @@
-//! What a broker means, whatever front it is reached through.
+//! What a broker means, whatever front it is reached through: one file per use case.
+//!
+//! * [`Broker`] is what fronts call. Puts go into a [`metaq_log::Submission`] of the caller, gets give a slice of a
+//!   file; neither blocks. [`Broker::administer`] blocks and belongs on a thread of its own.
+//! * [`configuration`] is what an operator may set.
+//!
+//! Absent on purpose: sockets, async runtimes, clocks and randomness (they come with [`Surroundings`]), and `std::fs`
+//! (files are reached through [`metaq_disk::Disk`]).
 
+mod broker;
 pub mod configuration;
+mod counters;
+mod gauges;
+mod get;
+mod put;
+mod refused;
+pub mod spaces;
+mod stats;
+mod surroundings;
+mod topic;
+mod topics;
+
+pub use broker::{Broker, data_paths};
+pub use gauges::Gauges;
+pub use get::Got;
+pub use refused::Refused;
+pub use stats::StatsAnswer;
+pub use surroundings::{Loaded, Random, Surroundings};

@@ -1,0 +1,260 @@
+//! All topics of this broker: which exist, which are accepted, and how one comes into being.
+//!
+//! A topic is known because the file names it, because an administrator created it, or because it has partitions.
+//! What an administrator does is kept in the log's durable map ([`crate::spaces::TOPICS`]); a deleted topic leaves a
+//! tombstone there, and no client's put brings it back.
+
+use crate::configuration::Settings;
+use crate::counters::Counters;
+use crate::refused::Refused;
+use crate::spaces;
+use crate::topic::{Shape, Slot, Topic};
+use arc_swap::{ArcSwap, Guard};
+use metaq_log::{CreateError, Log, Partition};
+use metaq_protocol::ErrorCode;
+use metaq_protocol::name::{RESERVED_PREFIX, check_topic};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Pairs of a key of a topic and its value as text.
+pub(crate) type Pairs = Vec<(String, String)>;
+
+/// What an administrator did with a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// Created it, with these settings.
+    Created(Pairs),
+    /// Altered a topic that is there for another reason.
+    Altered(Pairs),
+    /// Deleted it for good.
+    Deleted,
+}
+
+impl Record {
+    /// Lines: what was done, then the pairs.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let (word, pairs) = match self {
+            Record::Created(pairs) => ("created", &pairs[..]),
+            Record::Altered(pairs) => ("altered", &pairs[..]),
+            Record::Deleted => ("deleted", &[][..]),
+        };
+        let lines = pairs.iter().map(|(key, value)| format!("\n{key}={value}"));
+        std::iter::once(word.to_owned()).chain(lines).collect::<String>().into_bytes()
+    }
+
+    /// `None`: not written by this version.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut lines = std::str::from_utf8(bytes).ok()?.lines();
+        let word = lines.next()?;
+        let pairs = lines.map(|line| line.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let pairs = pairs.collect::<Option<Pairs>>()?;
+        match word {
+            "created" => Some(Record::Created(pairs)),
+            "altered" => Some(Record::Altered(pairs)),
+            "deleted" => Some(Record::Deleted),
+            _ => None,
+        }
+    }
+
+    /// What the log has of a topic, as far as settled.
+    pub(crate) fn of(log: &Log, topic: &str) -> Option<Self> {
+        let stored = log.state(spaces::TOPICS, topic.as_bytes())?;
+        let record = Record::decode(&stored.value);
+        if record.is_none() {
+            tracing::error!(topic, "what an administrator set for this topic can't be read and is passed over");
+        }
+        record
+    }
+}
+
+/// The key of a partition in the durable map. `/` is in no topic's name.
+pub(crate) fn partition_key(topic: &str, index: u32) -> Vec<u8> {
+    format!("{topic}/{index}").into_bytes()
+}
+
+type Map = HashMap<Arc<str>, Arc<Topic>>;
+
+/// All topics.
+#[derive(Debug)]
+pub(crate) struct Topics {
+    by_name: ArcSwap<Map>,
+    /// Held while the map or a topic changes, never while the log is waited for.
+    changing: Mutex<Changing>,
+    /// Of requests that belong to no topic, and of topics that are gone.
+    pub elsewhere: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Changing {
+    /// Deleted since the start, perhaps not settled in the log's map.
+    deleted: HashSet<String>,
+}
+
+impl Topics {
+    /// What the file names, the administrator made and the log holds.
+    pub(crate) fn load(log: &Log, settings: &Settings) -> Self {
+        let mut partitions: BTreeMap<String, Vec<Arc<Partition>>> = BTreeMap::new();
+        for name in settings.named_topics().filter(|name| check_topic(name).is_ok()) {
+            partitions.entry(name.to_owned()).or_default();
+        }
+        for (name, _) in log.state_under(spaces::TOPICS, b"") {
+            partitions.entry(String::from_utf8_lossy(&name).into_owned()).or_default();
+        }
+        for partition in log.partitions() {
+            partitions.entry(partition.topic.to_string()).or_default().push(partition);
+        }
+        let mut map = Map::new();
+        for (name, partitions) in partitions {
+            let record = Record::of(log, &name);
+            if record == Some(Record::Deleted) && partitions.is_empty() {
+                continue;
+            }
+            let topic = Arc::new(Topic::new(&name, shape(&name, settings, record, &partitions, log)));
+            map.insert(Arc::clone(&topic.name), topic);
+        }
+        Self { by_name: ArcSwap::from_pointee(map), changing: Mutex::default(), elsewhere: Counters::default() }
+    }
+
+    /// All of them at this moment.
+    pub(crate) fn all(&self) -> Guard<Arc<Map>> {
+        self.by_name.load()
+    }
+
+    /// All of them, by name.
+    pub(crate) fn sorted(&self) -> Vec<Arc<Topic>> {
+        let mut all: Vec<_> = self.by_name.load().values().cloned().collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    /// The topic of that name.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Topic>> {
+        self.by_name.load().get(name).cloned()
+    }
+
+    /// The topic of that name for a put: made if the file or a switch allows any client to do so.
+    pub(crate) fn accept(&self, name: &str, log: &Log, settings: &ArcSwap<Settings>) -> Result<Arc<Topic>, Refused> {
+        let changing = self.changing.lock();
+        if let Some(topic) = self.find(name) {
+            return Ok(topic);
+        }
+        check_topic(name).map_err(|why| not_accepted(name, &why.to_string()))?;
+        let record = Record::of(log, name);
+        if record == Some(Record::Deleted) || changing.deleted.contains(name) {
+            return Err(not_accepted(name, "it was deleted; an administrator may create it again"));
+        }
+        let shape = shape(name, &settings.load(), record, &[], log);
+        if !shape.accepted {
+            return Err(not_accepted(name, NOBODY_ALLOWS));
+        }
+        Ok(self.insert(Topic::new(name, shape)))
+    }
+
+    fn insert(&self, topic: Topic) -> Arc<Topic> {
+        let topic = Arc::new(topic);
+        let mut map = Map::clone(&self.by_name.load());
+        map.insert(Arc::clone(&topic.name), Arc::clone(&topic));
+        self.by_name.store(Arc::new(map));
+        topic
+    }
+
+    /// The partition of that index, made if there is none.
+    pub(crate) fn open(&self, topic: &Topic, index: u32, log: &Log) -> Result<Arc<Partition>, Refused> {
+        let _changing = self.changing.lock();
+        let shape = topic.shape.load();
+        let name = &topic.name;
+        let slot = shape.slots.get(index as usize);
+        let known = self.by_name.load().get(name).is_some_and(|known| std::ptr::eq(&**known, topic));
+        let Some(slot) = slot.filter(|_| known) else {
+            return Err(not_accepted(name, "it was just deleted"));
+        };
+        if let Some(partition) = slot.partition.get() {
+            return Ok(Arc::clone(partition));
+        }
+        let root = Some(shape.settings.data_path.as_path());
+        let partition =
+            log.create_partition(name, index, root, shape.partition_settings()).map_err(|why| match why {
+                CreateError::UnknownRoot(path) => Refused::new(
+                    ErrorCode::Unavailable,
+                    format!("{name}: the data path {} is in use after the next start of the broker", path.display()),
+                ),
+                CreateError::BeingDeleted => Refused::new(ErrorCode::Unavailable, format!("{name}: {why}")),
+            })?;
+        Ok(Arc::clone(slot.partition.get_or_init(|| partition)))
+    }
+}
+
+/// Why a put to a topic that isn't known is refused.
+pub(crate) const NOBODY_ALLOWS: &str = "no [topic=...] section of the broker's file names it and nobody created it";
+
+/// The refusal of a put to a topic that isn't accepted.
+pub(crate) fn not_accepted(topic: &str, why: &str) -> Refused {
+    Refused::new(ErrorCode::TopicNotAccepted, format!("topic {topic} is not accepted: {why}"))
+}
+
+/// What a topic is by its settings and by what stands in the log.
+pub(crate) fn shape(
+    name: &str,
+    settings: &Settings,
+    record: Option<Record>,
+    partitions: &[Arc<Partition>],
+    log: &Log,
+) -> Shape {
+    let (created, deleted, altered) = match record {
+        Some(Record::Created(pairs)) => (true, false, pairs),
+        Some(Record::Altered(pairs)) => (false, false, pairs),
+        Some(Record::Deleted) => (false, true, Pairs::new()),
+        None => (false, false, Pairs::new()),
+    };
+    let (topic, altered) = match settings.altered_topic(name, &altered) {
+        Ok(topic) => (topic, altered),
+        Err(errors) => {
+            tracing::error!(topic = name, %errors, "what an administrator set for this topic is passed over");
+            (settings.topic(name), Pairs::new())
+        }
+    };
+    let reserved = name.starts_with(RESERVED_PREFIX) && !settings.named_topics().any(|named| named == name);
+    let mut shape = Shape {
+        realtime: topic.statistics && settings.realtime_statistics,
+        settings: topic,
+        altered,
+        created,
+        accepted: !deleted && !reserved && (created || settings.accepts(name)),
+        slots: Vec::new(),
+    };
+    shape.make_room(shape.settings.partitions);
+    for partition in partitions {
+        shape.make_room(partition.index + 1);
+        let slot = Slot { partition: Arc::clone(partition).into(), closed: false.into() };
+        shape.slots[partition.index as usize] = Arc::new(slot);
+        partition.configure(shape.partition_settings());
+    }
+    for index in closed_partitions(log, name) {
+        shape.make_room(index + 1);
+        shape.slots[index as usize].closed.store(true, Relaxed);
+    }
+    shape
+}
+
+/// The partitions that an operator closed.
+fn closed_partitions(log: &Log, topic: &str) -> Vec<u32> {
+    let prefix = format!("{topic}/");
+    let keys = log.state_under(spaces::CLOSED, prefix.as_bytes());
+    keys.iter().filter_map(|(key, _)| std::str::from_utf8(&key[prefix.len()..]).ok()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let pairs = vec![("numPartitions".to_owned(), "4".to_owned()), ("deleteWhen".to_owned(), "0 0 6 * * ?".into())];
+        for record in [Record::Created(pairs.clone()), Record::Altered(pairs), Record::Deleted] {
+            assert_eq!(Record::decode(&record.encode()), Some(record));
+        }
+        assert_eq!(Record::decode(b"renamed"), None);
+    }
+}
