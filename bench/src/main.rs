@@ -1,2 +1,92 @@
-//! The workload runner.
-fn main() {}
+//! The workload runner: measures the broker against raw disk, raw sockets and the original, in one run.
+
+mod broker;
+mod consume;
+mod echo;
+mod load;
+mod process;
+mod raw;
+mod report;
+mod verify;
+mod workloads;
+
+use clap::{Parser, Subcommand};
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Measures metaq; prints each measurement as a line of JSON and a table of medians and ratios.
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Runs workloads; all if none is named
+    Run {
+        /// Which; see `list`
+        workloads: Vec<String>,
+        /// The binary to measure
+        #[arg(long, default_value = "target/release/metaq")]
+        metaq: PathBuf,
+        /// Folder of the original's jars; without it the original is left out
+        #[arg(long, env = "METAQ_ORIGINAL_JARS")]
+        jars: Option<PathBuf>,
+        /// Where data directories are made; it should lie on the disk that is to be measured
+        #[arg(long, default_value = "/var/tmp/metaq-bench")]
+        folder: PathBuf,
+        /// Rounds; contenders take turns in each
+        #[arg(long, default_value_t = 5)]
+        rounds: u32,
+        /// Measured seconds of each
+        #[arg(long, default_value_t = 3.0)]
+        seconds: f64,
+        /// Seconds before it
+        #[arg(long, default_value_t = 1.0)]
+        warm_up: f64,
+    },
+    /// Lists the workloads
+    List,
+    /// Serves as the round trip contender (started by `run`)
+    #[command(hide = true)]
+    Echo {
+        #[arg(long)]
+        sync: Option<PathBuf>,
+    },
+}
+
+/// Milliseconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "a binary owns the clock")]
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn main() -> io::Result<()> {
+    match Arguments::parse().what {
+        What::List => {
+            workloads::ALL.iter().for_each(|(name, text)| println!("{name:<6} {text}"));
+            Ok(())
+        }
+        What::Echo { sync } => echo::serve(sync.as_deref()),
+        What::Run { workloads, metaq, jars, folder, rounds, seconds, warm_up } => {
+            std::fs::create_dir_all(&folder)?;
+            let programs = broker::Programs { metaq, jars, folder };
+            let plan = workloads::Plan {
+                rounds,
+                time: Duration::from_secs_f64(seconds),
+                warm_up: Duration::from_secs_f64(warm_up),
+            };
+            let all = || workloads::ALL.iter().map(|(name, _)| (*name).to_owned()).collect();
+            let names: Vec<String> = if workloads.is_empty() { all() } else { workloads };
+            let mut report = report::Report::default();
+            for name in names {
+                workloads::run(&name, &programs, &plan, &mut report)?;
+            }
+            report.print();
+            Ok(())
+        }
+    }
+}
