@@ -143,18 +143,6 @@ fn almost_requests() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
-/// What has two ways to be said becomes the one that is written.
-fn normalize(request: &mut Request<'_>) {
-    match request {
-        Request::Stats(Stats { item: item @ None, .. }) => *item = Some("".into()),
-        Request::Transaction(step) => {
-            step.timeout_seconds = step.timeout_seconds.max(0);
-            step.qualifier = step.qualifier.take().filter(|text| !text.trim().is_empty());
-        }
-        _ => {}
-    }
-}
-
 proptest! {
     #[test]
     fn requests_come_back(material in material()) {
@@ -176,7 +164,7 @@ proptest! {
             let mut again = Vec::new();
             // What was read can be written, but for odd bytes inside words, and means the same.
             if request.encode(&mut again).is_ok() {
-                normalize(&mut request);
+                support::normalize(&mut request);
                 prop_assert_eq!(
                     support::requests(&again, Limits::DEFAULT),
                     (vec![Said::Request(request)], Ending::AllConsumed)

@@ -36,8 +36,8 @@ pub struct Fetch<'a> {
     pub wait: Wait,
 }
 
-/// The parts of a fetch: 1..=1024, checked when the line was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The parts of a fetch: 1..=1024, checked when the line was read. Equal if the parts are.
+#[derive(Debug, Clone, Copy)]
 pub struct FetchParts<'a>(&'a [u8]);
 
 /// One partition and where to read it.
@@ -70,16 +70,23 @@ impl<'a> Fetch<'a> {
 
     /// Appends the request.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), Unencodable> {
-        let parts = std::str::from_utf8(self.parts.0).map_err(|_| Unencodable::Word("parts"))?;
         LineWriter::begin(out, "fetch")
             .name("group", &self.group)
             .number(self.size)
-            .name("parts", parts)
+            .name("parts", &text(self.parts.0))
             .number(self.opaque)
             .wait(self.wait)
             .end(&[])
     }
 }
+
+impl PartialEq for FetchParts<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for FetchParts<'_> {}
 
 impl<'a> FetchParts<'a> {
     fn of(word: &'a [u8]) -> Read<Self> {

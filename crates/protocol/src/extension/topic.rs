@@ -58,8 +58,8 @@ pub enum PartitionAct {
     Delete,
 }
 
-/// `<key>=<value>` words, checked when the line was read: each has a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `<key>=<value>` words, checked when the line was read: each has a key. Equal if keys and values are.
+#[derive(Debug, Clone, Copy)]
 pub struct Settings<'a>(&'a [u8]);
 
 const TOPIC_USAGE: &str = "write topic list, describe <topic>, create <topic> [<key>=<value> ...], alter <topic> <key>=<value> ... \
@@ -149,6 +149,14 @@ fn range(word: &[u8]) -> Read<RangeInclusive<i32>> {
     };
     if from > to { Err("a range of partitions goes upward: 2-5") } else { Ok(from..=to) }
 }
+
+impl PartialEq for Settings<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Settings<'_> {}
 
 impl<'a> Settings<'a> {
     /// No settings.

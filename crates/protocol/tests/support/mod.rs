@@ -1,7 +1,8 @@
-//! Runs bytes through a decoder, at once and byte by byte, and finds that it makes no difference.
+//! Runs bytes through a decoder, at once and byte by byte, and finds that it makes no difference. The fuzz targets use it too.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+use metaq_protocol::request::Stats;
 use metaq_protocol::{Answer, AnswerDecoder, Decoded, DecodedAnswer, Decoder, Limits, Malformed, Oversized, Request};
 
 /// How a run ended.
@@ -104,5 +105,17 @@ fn cut_answers(bytes: &[u8], limits: Limits, step: usize) -> (Vec<Answer<'_>>, E
             }
             Err(malformed) => return (found, Ending::Closes(malformed)),
         }
+    }
+}
+
+/// What has two ways to be said becomes the one that is written.
+pub fn normalize(request: &mut Request<'_>) {
+    match request {
+        Request::Stats(Stats { item: item @ None, .. }) => *item = Some("".into()),
+        Request::Transaction(step) => {
+            step.timeout_seconds = step.timeout_seconds.max(0);
+            step.qualifier = step.qualifier.take().filter(|text| !text.trim().is_empty());
+        }
+        _ => {}
     }
 }
