@@ -7,7 +7,7 @@
 //! | `fetch <group> <size> <topic>:<partition>:<position>[,…] <opaque> [wait=<ms>] [min=<bytes>]` | a `value` of [parts](fetch) |
 //! | `topic list\|describe\|create\|alter\|delete …` | [`TopicCommand`] |
 //! | `partition close\|open\|delete …` | [`PartitionCommand`] |
-//! | `offsets commit\|fetch\|delete\|copy\|list …` | [`OffsetsCommand`] |
+//! | `offsets commit\|fetch\|delete\|copy\|list\|locate …` | [`OffsetsCommand`] |
 //! | `admin reload\|config\|backup\|checkpoint\|verify …` | [`AdminCommand`] |
 //! | `group`, `outbox`, `ack`, `auth`, `hole` … | 503 `not-supported`: kept for later |
 //!

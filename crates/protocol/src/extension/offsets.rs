@@ -52,10 +52,20 @@ pub enum OffsetsCommand<'a> {
     },
     /// `offsets list`: the groups.
     List,
+    /// `offsets locate <topic> <partition> <time>`: where messages of that time begin.
+    Locate {
+        /// Of which topic.
+        topic: Cow<'a, str>,
+        /// Index.
+        partition: i32,
+        /// Milliseconds since 1970, by the broker's clock.
+        time_ms: u64,
+    },
 }
 
 const USAGE: &str = "write offsets list, commit <group> <topic> <partition> <position> <id or ->, fetch <group> [<topic> [<partition>]], \
-    delete <group> <topic or *> confirm=<group> or copy <group> <topic> <partition> <topic> <partition>, and an opaque";
+    delete <group> <topic or *> confirm=<group>, copy <group> <topic> <partition> <topic> <partition> \
+    or locate <topic> <partition> <milliseconds since 1970>, and an opaque";
 
 impl<'a> OffsetsCommand<'a> {
     pub(super) fn of(words: &Words<'a>) -> Read<Self> {
@@ -90,6 +100,15 @@ impl<'a> OffsetsCommand<'a> {
                     from_partition: fields.partition(4)?,
                     to_topic: fields.name(5)?,
                     to_partition: fields.partition(6)?,
+                })
+            }
+            b"locate" => {
+                let fields = fields.counted(6..=6)?;
+                let time_ms = parse_i64(fields.bytes(4)?).and_then(|time| u64::try_from(time).ok());
+                Ok(OffsetsCommand::Locate {
+                    topic: fields.name(2)?,
+                    partition: fields.partition(3)?,
+                    time_ms: time_ms.ok_or("a time is a number of milliseconds since 1970")?,
                 })
             }
             b"list" => fields.counted(3..=3).map(|_| OffsetsCommand::List),
@@ -135,6 +154,9 @@ impl<'a> OffsetsCommand<'a> {
                 .name("topic", to_topic)
                 .number(*to_partition),
             OffsetsCommand::List => line.literal("list"),
+            OffsetsCommand::Locate { topic, partition, time_ms } => {
+                line.literal("locate").name("topic", topic).number(*partition).number(*time_ms)
+            }
         }
         .number(opaque)
         .end(&[])
@@ -170,6 +192,10 @@ mod tests {
             ("offsets delete g * confirm=g 5\r\n", OffsetsCommand::Delete { group: group(), topic: None }),
             ("offsets copy g t 1 u 2 5\r\n", copy),
             ("offsets list 5\r\n", OffsetsCommand::List),
+            (
+                "offsets locate t 1 1700000000000 5\r\n",
+                OffsetsCommand::Locate { topic: topic(), partition: 1, time_ms: 1_700_000_000_000 },
+            ),
         ] {
             check(line, Request::Offsets { opaque: 5, command }, line);
         }
@@ -188,6 +214,8 @@ mod tests {
                 "offsets delete g t 5\r\n",
                 "offsets delete g t confirm=t 5\r\n",
                 "offsets copy g t 1 u 5\r\n",
+                "offsets locate t 1 -4 5\r\n",
+                "offsets locate t 1 yesterday 5\r\n",
                 "offsets list g 5\r\n",
                 "offsets reset g 5\r\n",
             ],
