@@ -277,6 +277,13 @@ impl Checkpointer {
         Self { shared }
     }
 
+    /// Fills one file of the commit log that isn't yet; `false` when all are. Until then turns have only the filled ones.
+    pub fn fill_log(&self) -> io::Result<bool> {
+        self.shared.ring.fill_rest().inspect_err(|error| {
+            self.shared.fail(&format!("filling the commit log failed: {error}"));
+        })
+    }
+
     /// Brings everything of the snapshot into durable segments and writes the checkpoint. On an error the log below
     /// stays, and the partitions that are still to be synced come back.
     pub fn run(&self, snapshot: Snapshot, clean: bool, now: u64) -> Result<(), Vec<Arc<Partition>>> {

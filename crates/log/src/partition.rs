@@ -527,9 +527,9 @@ impl Partition {
         let file = files.open(&self.folder, key, false)?;
         let mut checksum = 0;
         let mut at = range.start;
-        let mut bytes = vec![0; MARK_EVERY_BYTES as usize];
+        let mut bytes = vec![0; 64 * 1024];
         while at < range.end {
-            let len = usize::try_from((range.end - at).min(MARK_EVERY_BYTES)).expect("at most 64 KiB");
+            let len = usize::try_from((range.end - at).min(bytes.len() as u64)).expect("at most the buffer");
             read_exact_at(&*file, &mut bytes[..len], at - segment)?;
             checksum = crc32c::crc32c_append(checksum, &bytes[..len]);
             at += len as u64;

@@ -505,12 +505,10 @@ impl Recovery {
         let mut failed = None;
         let (disk, geometry) = (Arc::clone(&self.disk), self.checkpoint.geometry);
         let walked = ring::walk(&*disk, commit, geometry, from, |header, entries| {
-            let mut lsn = header.first_lsn;
-            for entry in entry::entries(entries).flatten() {
+            for (lsn, entry) in (header.first_lsn..).zip(entry::entries(entries).flatten()) {
                 if failed.is_none() {
                     failed = self.replay_entry(lsn, &entry, header.append_time).err();
                 }
-                lsn += 1;
             }
             self.checkpoint.append_time = self.checkpoint.append_time.max(header.append_time);
         })?;

@@ -60,6 +60,7 @@ pub struct Sequencer {
     sync_by: Option<u64>,
     syncs: u64,
     touched: Vec<Arc<Partition>>,
+    #[expect(clippy::vec_box, reason = "submissions come and go boxed: moving one moves a pointer")]
     sequenced: Vec<Vec<Box<Submission>>>,
     unpublished: Vec<(u64, Vec<StateChange>)>,
     disposals: Vec<Disposal>,
@@ -421,6 +422,7 @@ impl Sequencer {
         true
     }
 
+    #[expect(clippy::vec_box, reason = "submissions come and go boxed: moving one moves a pointer")]
     fn deliver(&mut self, batch: Vec<Box<Submission>>) {
         let outlets = self.shared.outlets.read();
         self.sequenced.resize_with(outlets.len(), Vec::new);
@@ -573,8 +575,9 @@ impl Sequencer {
         })
     }
 
-    /// The partitions of a checkpoint that failed, for the next one.
-    pub(crate) fn return_dirty(&mut self, dirty: Vec<Arc<Partition>>) {
+    /// Takes back the partitions of a checkpoint that failed ([`Checkpointer::run`](crate::Checkpointer::run)), for the
+    /// next one.
+    pub fn return_dirty(&mut self, dirty: Vec<Arc<Partition>>) {
         dirty.iter().for_each(|partition| self.mark_dirty(partition));
     }
 }

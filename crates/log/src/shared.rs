@@ -89,6 +89,7 @@ pub(crate) struct Shared {
     pub table: RwLock<Table>,
     pub state: RwLock<StateMap>,
     pub closed: OnceLock<Arc<str>>,
+    #[expect(clippy::vec_box, reason = "submissions come and go boxed: moving one moves a pointer")]
     pub queue: Mutex<Vec<Box<Submission>>>,
     pub submitted: Signal,
     pub outlets: RwLock<Vec<Arc<dyn Outlet>>>,

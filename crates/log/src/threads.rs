@@ -65,8 +65,8 @@ pub fn run(opened: Opened, clock: Clock) -> io::Result<Running> {
         spawn("apply").spawn(move || drive_applier(applier, &log, &clock, &stop))?
     };
     let checkpointer = {
-        let (log, clock, checkpoints) = (log.clone(), Arc::clone(&clock), Arc::clone(&checkpoints));
-        spawn("checkpoint").spawn(move || drive_checkpointer(checkpointer, &log, &clock, &checkpoints))?
+        let (clock, checkpoints) = (Arc::clone(&clock), Arc::clone(&checkpoints));
+        spawn("checkpoint").spawn(move || drive_checkpointer(checkpointer, &clock, &checkpoints))?
     };
     Ok(Running { log, clock, stop, sequencer, applier, checkpoints, checkpointer })
 }
@@ -142,18 +142,9 @@ fn drive_applier(mut applier: Applier, log: &Log, clock: &Clock, stop: &AtomicBo
     applier
 }
 
-fn drive_checkpointer(checkpointer: Checkpointer, log: &Log, clock: &Clock, checkpoints: &Checkpoints) -> Checkpointer {
+fn drive_checkpointer(checkpointer: Checkpointer, clock: &Clock, checkpoints: &Checkpoints) -> Checkpointer {
     // The rest of the commit log is filled while the first file is in use.
-    loop {
-        match log.shared().ring.fill_rest() {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) => {
-                log.shared().fail(&format!("filling the commit log failed: {error}"));
-                break;
-            }
-        }
-    }
+    while checkpointer.fill_log().is_ok_and(|more| more) {}
     loop {
         let snapshot = {
             let mut slot = checkpoints.slot.lock();
