@@ -281,6 +281,8 @@ fn equal_share(mut lens: Vec<usize>, size: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testbed::{BEGIN, Testbed};
+    use metaq_disk::Disk;
 
     #[test]
     fn what_small_parts_leave_goes_to_the_large_ones() {
@@ -288,5 +290,118 @@ mod tests {
         assert_eq!(equal_share(vec![10, 10], 1000), 1000);
         assert_eq!(equal_share(vec![], 5), 5);
         assert_eq!(equal_share(vec![7, 7], 7), 3);
+    }
+
+    const FILE: &str = "maxSegmentSize=1024\n[topic=t]\nnumPartitions=2\n[topic=seg]\n[topic=empty]\n\
+                        [topic=deaf]\nacceptSubscribe=false\n";
+
+    fn check(bed: &Testbed, line: &str, expected: &str) {
+        let answer = bed.answer(line);
+        assert!(answer.starts_with(expected), "{line:?}: {answer}");
+    }
+
+    #[test]
+    fn a_get_is_answered_as_the_original_does() {
+        let bed = Testbed::begin(FILE);
+        (0..3).for_each(|_| _ = bed.put("t", 0, "hello"));
+        check(&bed, "get t g 0 0 1048576 1\r\n", "value 75 1\r\n\0\0\0\x05\x36\x10");
+        check(&bed, "get t g 0 0 30 1\r\n", "value 30 1\r\n");
+        check(&bed, "get t g 0 0 1 1\r\n", "value 1 1\r\n\0");
+        check(&bed, "get t g 0 3 20 1\r\n", "value 20 1\r\n\x05");
+        check(&bed, "get t g 0 0 0 1\r\n", "result 400 ");
+        check(&bed, "get t g 0 0 -5 1\r\n", "result 400 ");
+        check(&bed, "get t g 0 -1 100 1\r\n", "result 301 1 1\r\n0");
+        check(&bed, "get t g 0 75 100 1\r\n", "result 404 ");
+        check(&bed, "get t g 0 99999 100 1\r\n", "result 404 ");
+        check(&bed, "get t g 0 9223372036854775807 100 1\r\n", "result 301 2 1\r\n75");
+        for line in ["get t g 5 0 100 1\r\n", "get t g 5 0 0 1\r\n", "get empty g 0 0 100 1\r\n", "get x g 0 0 1 1\r\n"]
+        {
+            check(&bed, line, "result 404 ");
+        }
+        bed.put("deaf", 0, "x");
+        check(&bed, "get deaf g 0 0 100 1\r\n", "result 403 ");
+        let bed = bed.restart("updateConsumerOffsets=true\n");
+        check(&bed, "get t g 0 99999 100 1\r\n", "result 301 2 1\r\n75");
+        check(&bed, "get t g 0 75 100 1\r\n", "result 404 ");
+    }
+
+    #[test]
+    fn bytes_end_at_a_segment_and_offset_gives_its_start() {
+        let bed = Testbed::begin(FILE);
+        let body = "x".repeat(600);
+        assert_eq!([0; 3].map(|_| bed.put("seg", 0, &body)), [0, 620, 1240]);
+        check(&bed, "get seg g 0 620 4000 1\r\n", "value 620 1\r\n");
+        check(&bed, "get seg g 0 1240 4000 1\r\n", "value 620 1\r\n");
+        let last = i64::MAX.to_string();
+        for (position, expected) in [("700", "0"), ("1300", "1240"), (&last, "1860"), ("-1", "0"), ("1860", "1860")] {
+            let expected = format!("result 200 {} 1\r\n{expected}", expected.len());
+            check(&bed, &format!("offset seg g 0 {position} 1\r\n"), &expected);
+        }
+        for line in ["offset nosuch g 0 0 1\r\n", "offset empty g 0 0 1\r\n", "offset seg g -1 0 1\r\n"] {
+            check(&bed, line, "result 404 ");
+        }
+    }
+
+    #[test]
+    fn a_message_above_the_transfer_size_comes_whole_to_who_asks_for_enough() {
+        let bed = Testbed::begin("maxTransferSize=100\n");
+        bed.put("t", 0, "small");
+        bed.put("t", 0, &"y".repeat(1000));
+        bed.put("t", 0, "small");
+        check(&bed, "get t g 0 0 4000 1\r\n", "value 100 1\r\n");
+        check(&bed, "get t g 0 25 4000 1\r\n", "value 1020 1\r\n");
+        check(&bed, "get t g 0 25 500 1\r\n", "value 500 1\r\n");
+        check(&bed, "get t g 0 25 50 1\r\n", "value 50 1\r\n");
+        check(&bed, "get t g 0 30 4000 1\r\n", "value 100 1\r\n");
+    }
+
+    #[test]
+    fn the_parts_of_a_fetch_share_its_size() {
+        let bed = Testbed::begin(FILE);
+        (0..3).for_each(|_| _ = bed.put("t", 0, "hello"));
+        bed.put("t", 1, "hello");
+        let fetch = |size: u32, parts: &str| {
+            let line = format!("fetch g {size} {parts} 1\r\n");
+            let mut decoder = metaq_protocol::Decoder::default();
+            let Ok(metaq_protocol::Decoded::Request { request, .. }) = decoder.decode(line.as_bytes()) else {
+                panic!("{line}")
+            };
+            let metaq_protocol::Request::Fetch(fetch) = request else { panic!("{line}") };
+            let got = bed.broker.fetch(&fetch);
+            got.iter()
+                .map(|got| match got {
+                    Got::Slice(slice) => slice.len.to_string(),
+                    other => other.status().0.to_string(),
+                })
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(fetch(1000, "t:0:0,t:1:0,t:0:75,t:1:-3,x:0:0"), "75 25 404 301 404");
+        assert_eq!(fetch(80, "t:0:0,t:1:0"), "75 5");
+        assert_eq!(fetch(30, "t:0:0,t:1:0"), "30 404");
+    }
+
+    #[test]
+    fn damaged_bytes_are_not_served_and_the_way_on_is_told() {
+        let bed = Testbed::begin(FILE);
+        (0..3).for_each(|_| _ = bed.put("t", 0, &"x".repeat(600)));
+        let disk = bed.stop();
+        disk.flip_bit(std::path::Path::new("/data/t-0/00000000000000000000.meta"), 645, 0).unwrap();
+        // Without what is ours it is adopted, and its sealed segments are surveyed.
+        let path = std::path::Path::new;
+        for name in disk.list(path("/log/commit")).unwrap() {
+            disk.remove_file(&path("/log/commit").join(name.name)).unwrap();
+        }
+        for name in disk.list(path("/log")).unwrap().iter().filter(|name| name.kind == metaq_disk::Kind::File) {
+            disk.remove_file(&path("/log").join(&name.name)).unwrap();
+        }
+        let bed = Testbed::on(disk, FILE, BEGIN);
+        for partition in &bed.report.to_survey {
+            bed.broker.log().survey_sealed(partition, || {}).unwrap();
+        }
+        check(&bed, "get t g 0 0 4000 1\r\n", "value 620 1\r\n");
+        let answer = bed.answer("get t g 0 620 4000 1\r\n");
+        assert!(answer.starts_with("result 500 ") && answer.ends_with("the next whole message is at 1240"), "{answer}");
+        check(&bed, "get t g 0 1240 4000 1\r\n", "value 620 1\r\n");
     }
 }

@@ -17,6 +17,8 @@ mod refused;
 pub mod spaces;
 mod stats;
 mod surroundings;
+#[cfg(test)]
+mod testbed;
 mod topic;
 mod topics;
 

@@ -160,15 +160,18 @@ impl Broker {
     fn any_partition(&self, topic: &Topic, shape: &Shape) -> Result<u32, Refused> {
         let count = shape.settings.partitions;
         let slots = &shape.slots[..count as usize];
-        let choose = |among: usize| ((self.surroundings.random)() % among as u64) as usize;
+        let choose = |among: u64| usize::try_from((self.surroundings.random)() % among).unwrap_or(0);
         for _ in 0..CHOICES {
-            let index = choose(slots.len());
+            let index = choose(count.into());
             if !slots[index].is_closed() {
                 return Ok(u32::try_from(index).expect("an index is below numPartitions"));
             }
         }
         let open: Vec<u32> = (0..count).filter(|index| !slots[*index as usize].is_closed()).collect();
-        if open.is_empty() { Err(self.closed(&topic.name, PARTITION_ANY)) } else { Ok(open[choose(open.len())]) }
+        match open.len() {
+            0 => Err(self.closed(&topic.name, PARTITION_ANY)),
+            among => Ok(open[choose(among as u64)]),
+        }
     }
 
     /// The refusal of what asks for a closed partition.
@@ -223,4 +226,134 @@ fn push(submission: &mut Submission, opaque: i32, append: Append) {
 /// The opaque that an item was tagged with.
 pub(crate) fn opaque_of(tag: i64) -> i32 {
     i32::try_from(tag).expect("items of a front are tagged with their opaque")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testbed::Testbed;
+    use metaq_log::Outcome;
+    use metaq_protocol::record;
+
+    /// Topics as in the conformance checklist of the original's protocol.
+    const FILE: &str =
+        "stat=true\n[topic=t]\nnumPartitions=2\n[topic=wild*]\n[topic=a.b]\n[topic=mute]\nacceptPublish=false\n";
+
+    fn check(bed: &Testbed, line: &str, status: i32, text: &str) {
+        let answer = bed.answer(line);
+        assert!(answer.starts_with(&format!("result {status} ")), "{line:?}: {answer}");
+        assert!(answer.contains(text), "{line:?}: {answer}");
+    }
+
+    #[test]
+    fn a_put_is_answered_with_its_id_its_partition_and_its_position() {
+        let bed = Testbed::begin(FILE);
+        for position in [0, 25, 50] {
+            let answer = bed.answer("put t 0 5 0 907060870 -7\r\nhello");
+            let (head, body) = answer.split_once("\r\n").unwrap();
+            assert_eq!(head, format!("result 200 {} -7", body.len()));
+            assert!(body.ends_with(&format!(" 0 {position}")), "{body}");
+        }
+        assert!(bed.answer("put t 0 0 0 9\r\n").ends_with(" 0 75"));
+        assert!(bed.answer("put wildcard 0 5 0 9\r\nhello").ends_with(" 0 0"));
+    }
+
+    #[test]
+    fn what_may_not_be_stored_is_refused_in_the_order_of_the_original() {
+        let bed = Testbed::begin(FILE);
+        check(&bed, "put nosuch 9 5 0 TX:s:1 1\r\nhello", 500, "transaction-unsupported");
+        check(&bed, "put nosuch 0 5 0 1\r\nhello", 500, "topic-not-accepted: topic nosuch");
+        check(&bed, "put axb 0 5 0 1\r\nhello", 500, "topic-not-accepted");
+        check(&bed, "put wild/card 0 5 0 1\r\nhello", 500, "topic-not-accepted");
+        check(&bed, "put mute 7 5 0 1\r\nhello", 403, "publish-not-accepted");
+        for partition in [2, -2, i32::MAX] {
+            check(&bed, &format!("put t {partition} 5 0 3 1\r\nhello"), 500, "partition-out-of-range");
+        }
+        let large = "x".repeat(16 * 1024 + 1);
+        check(&bed, &format!("put t 0 {} 0 3 1\r\n{large}", large.len()), 500, "message-too-large");
+        check(&bed, "get t g 1 0 100 1\r\n", 404, "");
+        check(&bed, "put t 1 5 0 123 1\r\nhello", 500, "checksum-mismatch");
+        assert!(bed.answer("stats offsets 1\r\n").contains("t part 1 min_offset 0 max_offset 0\r\n"));
+        assert!(!bed.answer("stats offsets 1\r\n").contains("mute part"));
+    }
+
+    #[test]
+    fn any_topic_is_created_by_a_put_if_no_section_says_otherwise() {
+        let bed = Testbed::begin("");
+        assert_eq!(bed.put("fresh.topic", 0, "x"), 0);
+        check(&bed, "put metaq.x 0 1 0 1\r\nx", 500, "topic-not-accepted");
+        check(&bed, "put ../x 0 1 0 1\r\nx", 500, "topic-not-accepted");
+        let bed = bed.restart("autoCreateTopics=false\n");
+        check(&bed, "put fresh.topic 0 1 0 1\r\nx", 500, "topic-not-accepted");
+        check(&bed, "get fresh.topic g 0 21 1 1\r\n", 404, "");
+    }
+
+    #[test]
+    fn any_partition_is_one_in_range() {
+        let bed = Testbed::begin(FILE);
+        let mut seen = [0; 2];
+        for _ in 0..40 {
+            let answer = bed.answer("put t -1 1 0 1\r\nx");
+            let index: usize = answer.split(' ').nth(4).unwrap().parse().unwrap();
+            seen[index] += 1;
+        }
+        assert!(seen.iter().all(|count| *count > 5), "{seen:?}");
+    }
+
+    fn batch(line: &str, bodies: &[&str]) -> Vec<u8> {
+        let mut records = Vec::new();
+        bodies.iter().for_each(|body| record::encode(&mut records, 0, 0, body.as_bytes()));
+        let line = line.replace("LEN", &records.len().to_string()).replace("COUNT", &bodies.len().to_string());
+        [format!("{line}\r\n").into_bytes(), records].concat()
+    }
+
+    #[test]
+    fn a_batch_is_stored_whole_once_with_ids_that_follow_each_other() {
+        let bed = Testbed::begin(FILE);
+        let request = batch("puts t 0 LEN COUNT 7/0 0 5", &["one", "two", "three"]);
+        let stored = bed.store(&request).unwrap().1;
+        let Outcome::Appended { first_id, position: 0, .. } = stored else { panic!("{stored:?}") };
+        assert_eq!(bed.store(&request).unwrap().1, stored, "sent again, stored once");
+        let chunk = bed.answer("get t g 0 0 1000 1\r\n");
+        assert!(chunk.starts_with("value 71 1\r\n"), "{chunk}");
+        let bytes = read(&bed, "t", 0);
+        let ids: Vec<i64> = record::Walk::new(&bytes).map(|found| found.record.id).collect();
+        assert_eq!(ids, [first_id, first_id + 1, first_id + 2]);
+        let refused = bed.store(&batch("puts t 0 LEN COUNT 7/0 9 5", &["gap"])).unwrap().1;
+        assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");
+        let refused = bed.store(&batch("puts t -1 LEN COUNT 7/0 3 5", &["x"])).unwrap_err();
+        assert!(refused.to_string().starts_with("malformed-argument"), "{refused}");
+        let refused = bed.store(&batch("puts t 1 LEN 2 - - 5", &["x"])).unwrap_err();
+        assert!(refused.to_string().starts_with("batch-invalid"), "{refused}");
+    }
+
+    /// All bytes of a partition that a reader may see.
+    fn read(bed: &Testbed, topic: &str, index: u32) -> Vec<u8> {
+        let log = bed.broker.log();
+        let partition = log.partition(topic, index).unwrap();
+        let metaq_log::Read::Slice(slice) = log.read(&partition, 0, 1 << 20, log.settled()).unwrap() else {
+            panic!("there is something")
+        };
+        let mut bytes = vec![0; slice.len];
+        metaq_disk::read_exact_at(&*slice.file, &mut bytes, slice.offset).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_refusal_leaves_the_submission_as_it_was() {
+        let bed = Testbed::begin(FILE);
+        let mut submission = bed.submission();
+        let put = |checksum, body| metaq_protocol::request::Put {
+            topic: "t".into(),
+            partition: 0,
+            flag: 0,
+            checksum,
+            transaction: None,
+            opaque: 1,
+            body,
+        };
+        bed.broker.put(&put(None, b"hello"), &mut submission).unwrap();
+        let before = (submission.bytes.len(), submission.items.len());
+        bed.broker.put(&put(Some(1), b"hello"), &mut submission).unwrap_err();
+        assert_eq!((submission.bytes.len(), submission.items.len()), before);
+    }
 }
