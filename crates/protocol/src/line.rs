@@ -103,18 +103,19 @@ pub(crate) struct Words<'a> {
 
 impl<'a> Words<'a> {
     /// Cuts a line; refuses one that begins with no word.
+    #[inline]
     pub(crate) fn of(line: &'a [u8]) -> Result<Self, Malformed> {
         let spaces = line.iter().rev().take_while(|&&byte| byte == b' ').count();
         let line = &line[..line.len() - spaces];
         let mut kept = [&line[..0]; KEPT];
         let (mut count, mut from) = (0, 0);
-        for space in memchr_iter(b' ', line) {
+        for_each_space(line, |at| {
             if count < KEPT {
-                kept[count] = &line[from..space];
+                kept[count] = &line[from..at];
             }
             count += 1;
-            from = space + 1;
-        }
+            from = at + 1;
+        });
         let last = &line[from..];
         if count < KEPT {
             kept[count] = last;
@@ -161,9 +162,35 @@ impl<'a> Words<'a> {
     }
 }
 
+/// Calls back with the position of every space, in order. Words are a few bytes, so a call of a vectorized search for each of them costs
+/// more than eight bytes at a time in a register.
+#[inline]
+fn for_each_space(line: &[u8], mut found: impl FnMut(usize)) {
+    const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    const SPACES: u64 = 0x2020_2020_2020_2020;
+    let (chunks, rest) = line.as_chunks::<8>();
+    for (index, chunk) in chunks.iter().enumerate() {
+        let differs = u64::from_le_bytes(*chunk) ^ SPACES;
+        // The top bit of each byte that is a space.
+        let mut spaces = !(((differs & LOW_BITS) + LOW_BITS) | differs) & !LOW_BITS;
+        while spaces != 0 {
+            found(index * 8 + (spaces.trailing_zeros() / 8) as usize);
+            spaces &= spaces - 1;
+        }
+    }
+    for (at, &byte) in rest.iter().enumerate() {
+        if byte == b' ' {
+            found(chunks.len() * 8 + at);
+        }
+    }
+}
+
 /// A word as text: bytes that aren't UTF-8 become replacement characters, as in the original.
 pub(crate) fn text(word: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(word)
+    match std::str::from_utf8(word) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(word),
+    }
 }
 
 /// What can't be written as a line, by whoever made the request.
@@ -306,6 +333,16 @@ mod tests {
         assert_eq!(cut("version\t5"), [&b"version\t5"[..]]);
         for blank in ["", " ", "   ", " version"] {
             assert_eq!(Words::of(blank.as_bytes()).unwrap_err(), Malformed::Blank, "{blank:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_space_is_found(line in proptest::collection::vec(proptest::prop_oneof![proptest::prelude::Just(b' '), 0u8..=255], 0..60)) {
+            let mut found = Vec::new();
+            for_each_space(&line, |at| found.push(at));
+            let expected: Vec<_> = (0..line.len()).filter(|&at| line[at] == b' ').collect();
+            proptest::prop_assert_eq!(found, expected);
         }
     }
 

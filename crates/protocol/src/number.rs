@@ -23,15 +23,13 @@ pub(crate) fn parse_u64(digits: &[u8]) -> Option<u64> {
     }
     // 19 digits can't overflow; the general loop is for leading zeros and refusals.
     if digits.len() <= 19 {
-        let mut number = 0u64;
+        let (mut number, mut refused) = (0u64, false);
         for &digit in digits {
             let digit = digit.wrapping_sub(b'0');
-            if digit > 9 {
-                return None;
-            }
-            number = number * 10 + u64::from(digit);
+            refused |= digit > 9;
+            number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
         }
-        return Some(number);
+        return (!refused).then_some(number);
     }
     digits.iter().try_fold(0u64, |number, &digit| {
         let digit = digit.wrapping_sub(b'0');
