@@ -1,15 +1,15 @@
 //! What a client asks, borrowed from the bytes that it sent, and the line for each.
 //!
-//! | word | fields | answer |
-//! |---|---|---|
-//! | `put` | topic partition length flag [checksum] [transaction] opaque, body | `result`: id partition position |
-//! | `get` | topic group partition position size opaque [`wait=`ms] [`min=`bytes] | `value`, or `result` 301, 404, … |
-//! | `offset` | topic group partition position opaque | `result`: a position |
-//! | `version` | [opaque [`hello` level client]] | `result`: a version, or [`HelloAnswer`](crate::extension::HelloAnswer) |
-//! | `stats` | [item [opaque]] | `result`: lines |
-//! | `quit` | | the connection ends |
-//! | `transaction` | key session type [timeout] [qualifier] opaque | `result`; none for END |
-//! | `sync` | topic partition length flag id [checksum] opaque, body | `result`: id partition position |
+//! | line | answer |
+//! |---|---|
+//! | `put <topic> <partition> <length> <flag> [<checksum>] [<transaction>] <opaque>`, body | `result`: id, partition, position |
+//! | `get <topic> <group> <partition> <position> <size> <opaque> [wait=<ms>] [min=<bytes>]` | `value`, or `result` 301, 404, … |
+//! | `offset <topic> <group> <partition> <position> <opaque>` | `result`: a position |
+//! | `version [<opaque> [hello <level> <client>]]` | `result`: a version, or [`HelloAnswer`](crate::extension::HelloAnswer) |
+//! | `stats [<item> [<opaque>]]` | `result`: lines |
+//! | `quit` | the connection ends |
+//! | `transaction <key> <session> <type> [<timeout>] [<qualifier>] <opaque>` | `result`; none for END |
+//! | `sync <topic> <partition> <length> <flag> <id> [<checksum>] <opaque>`, body | `result`: id, partition, position |
 //!
 //! Extensions: [`crate::extension`]. Topics and groups are whatever word was sent; [`crate::name`] says which are fit to be kept.
 
