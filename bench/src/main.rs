@@ -49,6 +49,30 @@ enum What {
     },
     /// Lists the workloads
     List,
+    /// Measures the log alone, without sockets, and prints a line of JSON
+    Log {
+        /// Messages in flight
+        #[arg(long, default_value_t = 256)]
+        in_flight: usize,
+        /// Submissions that they are spread over
+        #[arg(long, default_value_t = 16)]
+        groups: usize,
+        /// Bytes of a message
+        #[arg(long, default_value_t = 1024)]
+        bytes: usize,
+        /// Partitions
+        #[arg(long, default_value_t = 1)]
+        partitions: u32,
+        /// Acknowledge when written, not when synced
+        #[arg(long)]
+        written: bool,
+        /// Where the directory is made
+        #[arg(long, default_value = "/var/tmp/metaq-bench")]
+        folder: PathBuf,
+        /// Measured seconds
+        #[arg(long, default_value_t = 3.0)]
+        seconds: f64,
+    },
     /// Serves as the round trip contender (started by `run`)
     #[command(hide = true)]
     Echo {
@@ -69,6 +93,13 @@ fn main() -> io::Result<()> {
         What::List => {
             workloads::ALL.iter().for_each(|(name, text)| println!("{name:<6} {text}"));
             Ok(())
+        }
+        What::Log { in_flight, groups, bytes, partitions, written, folder, seconds } => {
+            let shape = raw::Shape { in_flight, groups, bytes, partitions, durable: !written };
+            let folder = folder.join("log-alone");
+            let reached = raw::measure(&folder, shape, Duration::from_secs_f64(seconds));
+            println!("{}", serde_json::to_string(&reached).map_err(io::Error::other)?);
+            std::fs::remove_dir_all(folder)
         }
         What::Echo { sync } => echo::serve(sync.as_deref()),
         What::Run { workloads, metaq, jars, folder, rounds, seconds, warm_up } => {
