@@ -1,6 +1,8 @@
 //! The handle of an open data directory: what everybody but the three steps uses. Cheap to clone.
 
+use crate::checkpoint::{Checkpoint, Kept};
 use crate::files::{FileKey, FileKind, path};
+use crate::format::Format;
 use crate::index::read_marks;
 use crate::partition::{Partition, PartitionSettings, Read, SegmentSummary};
 use crate::settled::Settled;
@@ -345,6 +347,15 @@ impl Log {
         Ok((surveys, Change::Counted { partition: Arc::clone(partition), sealed }))
     }
 
+    /// The last checkpoint, for a backup.
+    pub fn checkpoint_copy(&self) -> io::Result<CheckpointCopy> {
+        let (disk, folder) = (&*self.shared.disk, &self.shared.options.log_path);
+        let checkpoint = Checkpoint::read(disk, folder).map_err(io::Error::other)?;
+        let format = Format::read(disk, folder).map_err(io::Error::other)?;
+        let (checkpoint, format) = checkpoint.zip(format).ok_or(io::ErrorKind::NotFound)?;
+        Ok(CheckpointCopy { checkpoint, format })
+    }
+
     /// The disk that the directory lies on.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.shared.disk
@@ -357,6 +368,46 @@ impl Log {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+}
+
+/// The last checkpoint, to be written beside copies of the segments that it speaks of.
+#[derive(Debug)]
+pub struct CheckpointCopy {
+    checkpoint: Checkpoint,
+    format: Format,
+}
+
+/// What of a partition belongs to a copy of a checkpoint: its segments up to the last one, and of that the bytes up to `end`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopiedPartition {
+    /// The partition's number.
+    pub number: u32,
+    /// Where its last segment begins.
+    pub segment: u64,
+    /// Where it ends.
+    pub end: u64,
+}
+
+impl CheckpointCopy {
+    /// Everything up to this entry is in it.
+    pub fn lsn(&self) -> u64 {
+        self.checkpoint.lsn
+    }
+
+    /// The partitions.
+    pub fn partitions(&self) -> Vec<CopiedPartition> {
+        let copied =
+            |kept: &Kept| CopiedPartition { number: kept.number, segment: kept.head.segment, end: kept.head.end };
+        self.checkpoint.partitions.iter().map(copied).collect()
+    }
+
+    /// Makes `folder`, which holds the copied partition folders, the data directory of a broker that was stopped cleanly.
+    pub fn write(mut self, disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+        self.checkpoint.clean = true;
+        self.checkpoint.partitions.iter_mut().for_each(|kept| folder.clone_into(&mut kept.root));
+        self.checkpoint.write(disk, folder)?;
+        self.format.write(disk, folder)
     }
 }
 
