@@ -66,27 +66,31 @@ settings in use then stay. Otherwise the last column says when a change is felt:
 created from then on (what exists keeps its place), *restart* after a restart, until which it is named as waiting.
 ";
 
+/// What stands before the keys of ZooKeeper.
+const NO_ZOOKEEPER: &str = "\
+This version checks these keys and does nothing with them: it registers nothing in ZooKeeper, and warns when `zk.zkConnect`
+is set and `zk.zkEnable` isn't false.
+
+";
+
 /// The page as it should stand in `docs/configuration.md`.
 pub fn reference() -> String {
     let mut page = PREFACE.to_owned();
-    for (title, places) in [
-        ("Keys of `[system]`", [Place::System]),
-        ("Keys of `[system]` and `[topic=…]`", [Place::Topic]),
-        ("Keys of `[zookeeper]`", [Place::Zookeeper]),
-        ("System properties of the original", [Place::Property]),
+    for (title, place, note) in [
+        ("Keys of `[system]`", Place::System, ""),
+        ("Keys of `[system]` and `[topic=…]`", Place::Topic, ""),
+        ("Keys of `[zookeeper]`", Place::Zookeeper, NO_ZOOKEEPER),
+        ("System properties of the original", Place::Property, ""),
     ] {
-        page.push_str(&table(title, |key| places.contains(&key.place)));
+        write!(page, "\n## {title}\n\n{note}").expect("a text takes all that is written to it");
+        page.push_str(&table(|key| key.place == place));
     }
     page.push_str(&names());
     page
 }
 
-fn table(title: &str, chosen: impl Fn(&Key) -> bool) -> String {
-    let mut table = format!(
-        "\n## {title}\n\n\
-         | key | of | value | default | meaning | change |\n\
-         |---|---|---|---|---|---|\n"
-    );
+fn table(chosen: impl Fn(&Key) -> bool) -> String {
+    let mut table = "| key | of | value | default | meaning | change |\n|---|---|---|---|---|---|\n".to_owned();
     for key in KEYS.iter().filter(|key| chosen(key)) {
         line(
             &mut table,
