@@ -28,7 +28,7 @@ pub use batch::{Batch, BatchFault, CheckedBatch, Stamp};
 pub use fetch::{Fetch, FetchPart, FetchParts};
 pub use hello::{HELLO_LEVEL, Hello, HelloAnswer};
 pub use offsets::OffsetsCommand;
-pub use topic::{PartitionCommand, Settings, TopicCommand};
+pub use topic::{PartitionAct, PartitionCommand, Settings, TopicCommand};
 
 use crate::line::{Malformed, Words, text};
 use crate::number::{parse_i32, parse_i64};
