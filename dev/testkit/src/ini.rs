@@ -20,6 +20,25 @@ impl Ini {
             .system("deletePolicy", "delete,8760")
     }
 
+    /// Reads one, comments left out.
+    ///
+    /// # Panics
+    /// If a line is neither a section nor a key.
+    pub fn parse(text: &str) -> Self {
+        let mut ini = Ini(Vec::new());
+        let mut section = "system".to_owned();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';'])) {
+            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                name.clone_into(&mut section);
+                ini.section(name);
+            } else {
+                let (key, value) = line.split_once('=').unwrap_or_else(|| panic!("no line of an ini: {line:?}"));
+                ini = ini.set(&section, key.trim(), value.trim());
+            }
+        }
+        ini
+    }
+
     /// Sets a key of `[system]`.
     #[must_use]
     pub fn system(self, key: &str, value: impl Display) -> Self {
@@ -52,6 +71,13 @@ impl Ini {
     #[must_use]
     pub fn without(mut self, key: &str) -> Self {
         self.section("system").retain(|(known, _)| known != key);
+        self
+    }
+
+    /// Takes out a whole section.
+    #[must_use]
+    pub fn without_section(mut self, name: &str) -> Self {
+        self.0.retain(|(known, _)| known != name);
         self
     }
 
@@ -91,6 +117,7 @@ mod tests {
     fn a_key_is_written_once_where_it_belongs() {
         let ini = Ini(Vec::new()).system("a", 1).topic("t").topic_key("u*", "b", "x").system("a", 2).system("c", 3);
         assert_eq!(ini.to_string(), "[system]\na=2\nc=3\n\n[topic=t]\n\n[topic=u*]\nb=x\n\n");
+        assert_eq!(Ini::parse(&ini.to_string()).to_string(), ini.to_string());
         assert_eq!(ini.without("a").to_string(), "[system]\nc=3\n\n[topic=t]\n\n[topic=u*]\nb=x\n\n");
     }
 }
