@@ -155,6 +155,18 @@ impl Setup {
         Broker { running, address, took: began.elapsed(), _folder: Arc::clone(&self.folder) }
     }
 
+    /// Starts the broker and kills it after a while, wherever it is by then.
+    ///
+    /// # Panics
+    /// If it ends by itself.
+    pub fn start_and_kill(&self, after: Duration) {
+        let mut running = self.spawn();
+        std::thread::sleep(after);
+        if let Some(status) = running.ended() {
+            panic!("the broker ended by itself, {status}:\n{}", running.log.text());
+        }
+    }
+
     /// Starts a broker that must refuse to serve.
     ///
     /// # Panics

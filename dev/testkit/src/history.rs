@@ -6,7 +6,8 @@
 //! <writer> <number> <size> <filling>
 //! ```
 
-use crate::record::Found;
+use crate::record::{Found, read_all};
+use crate::wire::Wire;
 use metaq_protocol::Stored;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,6 +112,18 @@ impl History {
     pub fn add(&mut self, ledger: Ledger) {
         let writer = ledger.writer;
         assert!(self.writers.insert(writer, ledger).is_none(), "two writers are {writer}");
+    }
+
+    /// Reads all partitions that were written to, and compares.
+    ///
+    /// # Panics
+    /// If a log isn't whole messages from end to end, or differs from what writers know.
+    pub fn check_broker(&self, wire: &mut Wire) {
+        let read = |place: Place| (place.clone(), read_all(wire, &place.0, place.1));
+        let logs = self.places().into_iter().map(read).collect();
+        if let Err(error) = self.check(&logs) {
+            panic!("{error}");
+        }
     }
 
     /// How many messages were acknowledged.

@@ -20,6 +20,7 @@ pub mod shared;
 pub mod transcript;
 pub mod wait;
 pub mod wire;
+pub mod writer;
 
 pub use broker::{Broker, Refusal, Setup};
 pub use folder::Folder;
