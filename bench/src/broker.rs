@@ -6,6 +6,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Which broker.
@@ -73,11 +74,10 @@ fn ini(folder: &Path, port: u16, http: u16, zookeeper: Option<u16>, durability: 
 impl Running {
     /// Starts a broker in a fresh directory and waits for its first answer.
     pub fn start(programs: &Programs, kind: Kind, durability: Durability, partitions: u32) -> io::Result<Self> {
-        let folder = programs.folder.join(match kind {
-            Kind::Metaq => "metaq",
-            Kind::Original => "original",
-        });
-        let _ = fs::remove_dir_all(&folder);
+        // A fresh name each time, and nothing is removed meanwhile: a file system that just lost many files is slow
+        // to create others.
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let folder = programs.folder.join(format!("run-{}", STARTED.fetch_add(1, Ordering::Relaxed)));
         for name in ["data", "datalog", "zookeeper"] {
             fs::create_dir_all(folder.join(name))?;
         }
@@ -156,7 +156,6 @@ impl Drop for Running {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

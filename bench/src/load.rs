@@ -218,6 +218,48 @@ pub fn run(address: SocketAddr, pid: u32, load: &Load) -> io::Result<Sent> {
     Ok(Sent { messages, acknowledged, refused, seconds, latency, broker })
 }
 
+/// Puts one message into each partition, so that none is created while it is measured.
+pub fn touch(address: SocketAddr, load: &Load) -> io::Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    let mut puts = Vec::new();
+    for partition in 0..load.partitions {
+        let opaque = i32::try_from(partition).expect("an index");
+        let put = Put {
+            topic: load.topic.as_str().into(),
+            partition: opaque,
+            flag: 0,
+            checksum: None,
+            transaction: None,
+            opaque,
+            body: b"x",
+        };
+        put.encode(&mut puts).map_err(io::Error::other)?;
+    }
+    let mut reader = stream.try_clone()?;
+    let writer = std::thread::spawn(move || stream.write_all(&puts).map(|()| stream));
+    let (mut decoder, mut input, mut piece, mut answered) =
+        (AnswerDecoder::new(Limits::DEFAULT), Vec::new(), [0; 65536], 0);
+    while answered < load.partitions {
+        let bytes = reader.read(&mut piece)?;
+        if bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        input.extend_from_slice(&piece[..bytes]);
+        let mut used = 0;
+        while let DecodedAnswer::Answer { used: bytes, .. } =
+            decoder.decode(&input[used..]).map_err(io::Error::other)?
+        {
+            used += bytes;
+            answered += 1;
+        }
+        input.drain(..used);
+    }
+    writer.join().map_err(|_| io::Error::other("the writer panicked"))??;
+    // Until they are in segments and a checkpoint.
+    std::thread::sleep(Duration::from_secs(3));
+    Ok(())
+}
+
 /// Waits for the answers that are still owed.
 fn drain(connections: &mut [Connection], load: &Load) -> io::Result<u64> {
     let until = Instant::now() + Duration::from_secs(10);

@@ -96,15 +96,16 @@ fn main() -> io::Result<()> {
         }
         What::Log { in_flight, groups, bytes, partitions, written, folder, seconds } => {
             let shape = raw::Shape { in_flight, groups, bytes, partitions, durable: !written };
-            let folder = folder.join("log-alone");
+            let folder = folder.join(format!("log-{}", std::process::id()));
             let reached = raw::measure(&folder, shape, Duration::from_secs_f64(seconds));
             println!("{}", serde_json::to_string(&reached).map_err(io::Error::other)?);
             std::fs::remove_dir_all(folder)
         }
         What::Echo { sync } => echo::serve(sync.as_deref()),
         What::Run { workloads, metaq, jars, folder, rounds, seconds, warm_up } => {
+            let folder = folder.join(std::process::id().to_string());
             std::fs::create_dir_all(&folder)?;
-            let programs = broker::Programs { metaq, jars, folder };
+            let programs = broker::Programs { metaq, jars, folder: folder.clone() };
             let plan = workloads::Plan {
                 rounds,
                 time: Duration::from_secs_f64(seconds),
@@ -117,7 +118,7 @@ fn main() -> io::Result<()> {
                 workloads::run(&name, &programs, &plan, &mut report)?;
             }
             report.print();
-            Ok(())
+            std::fs::remove_dir_all(folder)
         }
     }
 }

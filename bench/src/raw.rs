@@ -70,6 +70,19 @@ struct Loop {
 }
 
 impl Loop {
+    /// Creates all partitions and waits until their files exist: that is no part of what is measured.
+    fn touch(&mut self, returned: &Returned) {
+        let creations =
+            self.partitions.iter().map(|partition| metaq_log::Change::Create(Arc::clone(partition))).collect();
+        self.log.perform(creations, Duration::from_secs(60)).expect("partitions are created");
+        let lsn = self.log.settled().durable;
+        while self.log.gauges().checkpoint_lsn < lsn {
+            self.log.want_checkpoint();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        *returned.sequenced.lock() = (Vec::new(), false);
+    }
+
     fn submit(&mut self, messages: usize) {
         let mut submission = Box::new(Submission {
             outlet: self.outlet,
@@ -118,8 +131,9 @@ pub fn measure(folder: &Path, shape: Shape, time: Duration) -> Reached {
     let mut driver =
         Loop { outlet, partitions: partitions.collect(), record, random: 0x9e37_79b9_7f4a_7c15, log: log.clone() };
     let mut times = Histogram::<u64>::new(3).expect("three digits");
-    let (mut started, mut until) = (Instant::now(), Instant::now() + time / 4);
     let (mut done, mut syncs, mut cpu, mut warm) = (0u64, 0, 0.0, false);
+    driver.touch(&returned);
+    let (mut started, mut until) = (Instant::now(), Instant::now() + time / 4);
     let mut sent = std::collections::VecDeque::new();
     for _ in 0..shape.groups {
         driver.submit(shape.in_flight / shape.groups);

@@ -78,6 +78,9 @@ fn measure(
     load: &Load,
 ) -> io::Result<Measurement> {
     let broker = Running::start(programs, kind, durability, load.partitions)?;
+    if load.partitions > 1 {
+        load::touch(broker.address, load)?;
+    }
     warm_memory(&programs.folder)?;
     let sent = load::run(broker.address, broker.pid(), load)?;
     let contender = match kind {
