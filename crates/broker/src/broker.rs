@@ -2,11 +2,13 @@
 
 use crate::configuration::Settings;
 use crate::gauges::Gauges;
+use crate::slow::SlowLog;
 use crate::surroundings::Surroundings;
 use crate::topic::{Shape, Topic};
 use crate::topics::Topics;
 use arc_swap::ArcSwap;
 use metaq_log::{Class, Log, Partition};
+use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -25,6 +27,11 @@ pub struct Broker {
     pub(crate) started: u64,
     /// When the realtime counters began, milliseconds since 1970.
     pub(crate) realtime_since: AtomicU64,
+    /// Held by who changes what an administrator may change.
+    pub(crate) administration: Mutex<()>,
+    /// Held by who removes segments, or needs them to stay.
+    pub(crate) housekeeping: Mutex<()>,
+    pub(crate) slow_log: SlowLog,
 }
 
 /// Why a broker can't begin on its data directory.
@@ -56,6 +63,9 @@ impl Broker {
             gauges: Arc::default(),
             started,
             realtime_since: AtomicU64::new(started),
+            administration: Mutex::new(()),
+            housekeeping: Mutex::new(()),
+            slow_log: SlowLog::default(),
             surroundings,
         }))
     }

@@ -170,7 +170,7 @@ impl Broker {
         Got::NotFound { text: self.unknown_partition(topic, index).to_string() }
     }
 
-    fn unknown_partition(&self, topic: &str, index: i32) -> Refused {
+    pub(crate) fn unknown_partition(&self, topic: &str, index: i32) -> Refused {
         let text = format!("topic {topic} has nothing in partition {} of this broker", self.partition_name(index));
         Refused::new(ErrorCode::TopicUnknown, text)
     }
@@ -282,7 +282,6 @@ fn equal_share(mut lens: Vec<usize>, size: usize) -> usize {
 mod tests {
     use super::*;
     use crate::testbed::{BEGIN, Testbed};
-    use metaq_disk::Disk;
 
     #[test]
     fn what_small_parts_leave_goes_to_the_large_ones() {
@@ -387,14 +386,7 @@ mod tests {
         (0..3).for_each(|_| _ = bed.put("t", 0, &"x".repeat(600)));
         let disk = bed.stop();
         disk.flip_bit(std::path::Path::new("/data/t-0/00000000000000000000.meta"), 645, 0).unwrap();
-        // Without what is ours it is adopted, and its sealed segments are surveyed.
-        let path = std::path::Path::new;
-        for name in disk.list(path("/log/commit")).unwrap() {
-            disk.remove_file(&path("/log/commit").join(name.name)).unwrap();
-        }
-        for name in disk.list(path("/log")).unwrap().iter().filter(|name| name.kind == metaq_disk::Kind::File) {
-            disk.remove_file(&path("/log").join(&name.name)).unwrap();
-        }
+        crate::testbed::make_foreign(&disk);
         let bed = Testbed::on(disk, FILE, BEGIN);
         for partition in &bed.report.to_survey {
             bed.broker.log().survey_sealed(partition, || {}).unwrap();

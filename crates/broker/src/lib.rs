@@ -7,24 +7,38 @@
 //! Absent on purpose: sockets, async runtimes, clocks and randomness (they come with [`Surroundings`]), and `std::fs`
 //! (files are reached through [`metaq_disk::Disk`]).
 
+mod administration;
+mod backup;
 mod broker;
 pub mod configuration;
 mod counters;
+mod files;
 mod gauges;
 mod get;
+mod health;
+pub mod lines;
 mod put;
 mod refused;
+mod registry;
+mod retention;
+mod slow;
 pub mod spaces;
 mod stats;
 mod surroundings;
+mod survey;
 #[cfg(test)]
 mod testbed;
 mod topic;
 mod topics;
 
-pub use broker::{Broker, data_paths};
+pub use broker::{Broker, StartError, data_paths};
 pub use gauges::Gauges;
 pub use get::Got;
+pub use health::Health;
 pub use refused::Refused;
+pub use registry::EmbeddedRegistry;
+pub use retention::{Ran, Retention};
+pub use slow::WaitedFor;
 pub use stats::StatsAnswer;
 pub use surroundings::{Loaded, Random, Surroundings};
+pub use survey::Surveyed;

@@ -212,10 +212,19 @@ impl Broker {
         }
     }
 
-    /// Appends the answer to a put that wasn't decided in time.
+    /// Appends the answer to a put that wasn't decided in time, or whose log closed before it was settled.
     pub fn answer_put_unknown(&self, opaque: i32, out: &mut Vec<u8>) {
-        let text = "the broker didn't decide about this put in time; it may be stored, or be stored later";
-        answer::error(out, opaque, ErrorCode::OutcomeUnknown, text);
+        let code = ErrorCode::OutcomeUnknown;
+        match self.log.closed() {
+            Some(why) => {
+                let text = format_args!("the store closed before this put was settled, it may be stored: {why}");
+                answer::error(out, opaque, code, text);
+            }
+            None => {
+                let text = "the broker didn't decide about this put in time; it may be stored, or be stored later";
+                answer::error(out, opaque, code, text);
+            }
+        }
     }
 }
 
@@ -310,16 +319,16 @@ mod tests {
     fn a_batch_is_stored_whole_once_with_ids_that_follow_each_other() {
         let bed = Testbed::begin(FILE);
         let request = batch("puts t 0 LEN COUNT 7/0 0 5", &["one", "two", "three"]);
-        let stored = bed.store(&request).unwrap().1;
+        let stored = bed.store(&request).unwrap().1.unwrap();
         let Outcome::Appended { first_id, position: 0, .. } = stored else { panic!("{stored:?}") };
-        assert_eq!(bed.store(&request).unwrap().1, stored, "sent again, stored once");
+        assert_eq!(bed.store(&request).unwrap().1, Some(stored), "sent again, stored once");
         let chunk = bed.answer("get t g 0 0 1000 1\r\n");
         assert!(chunk.starts_with("value 71 1\r\n"), "{chunk}");
         let bytes = read(&bed, "t", 0);
         let ids: Vec<i64> = record::Walk::new(&bytes).map(|found| found.record.id).collect();
         assert_eq!(ids, [first_id, first_id + 1, first_id + 2]);
         let refused = bed.store(&batch("puts t 0 LEN COUNT 7/0 9 5", &["gap"])).unwrap().1;
-        assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");
+        assert!(matches!(refused, Some(Outcome::Refused(_))), "{refused:?}");
         let refused = bed.store(&batch("puts t -1 LEN COUNT 7/0 3 5", &["x"])).unwrap_err();
         assert!(refused.to_string().starts_with("malformed-argument"), "{refused}");
         let refused = bed.store(&batch("puts t 1 LEN 2 - - 5", &["x"])).unwrap_err();

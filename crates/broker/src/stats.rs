@@ -96,6 +96,7 @@ impl Broker {
             },
             "metaq.limits" => self.limit_lines(),
             "metaq.memory" => self.memory_lines(),
+            "metaq.groups" => self.group_lines(),
             topic => self.topic_item(topic),
         }
     }
@@ -147,7 +148,7 @@ impl Broker {
     }
 
     /// Partitions, messages and bytes of a topic.
-    fn size(&self, shape: &Shape) -> (usize, u64, u64) {
+    pub(crate) fn size(&self, shape: &Shape) -> (usize, u64, u64) {
         let settled = self.log.settled();
         shape.partitions().fold((0, 0, 0), |(partitions, messages, bytes), partition| {
             let bounds = partition.bounds(settled);
@@ -231,6 +232,16 @@ impl Broker {
         let mut lines = Lines::begin();
         for (name, limit) in limits(&self.settings.load()) {
             lines.key(name, limit);
+        }
+        lines.end()
+    }
+
+    fn group_lines(&self) -> StatsAnswer {
+        let mut lines = Lines::begin();
+        for one in self.positions(None, None, None) {
+            let (group, topic, part, position) = (&one.group, &one.topic, one.partition, one.position);
+            let (end, lag) = self.lag(&one).unwrap_or_default();
+            lines.line(format_args!("{group} topic {topic} part {part} offset {position} max_offset {end} lag {lag}"));
         }
         lines.end()
     }

@@ -4,11 +4,12 @@ use crate::broker::{Broker, data_paths};
 use crate::configuration::{Settings, Sources};
 use crate::refused::Refused;
 use crate::surroundings::{Loaded, Surroundings};
-use metaq_disk::{CrashChoice, Disk, FaultyDisk};
+use metaq_disk::{CrashChoice, Disk, FaultyDisk, Kind};
 use metaq_log::{Item, Options, Outcome, Outlet, OutletId, Report, Running, Stopped, Submission, What};
 use metaq_protocol::request::Request;
 use metaq_protocol::{Decoded, Decoder};
 use parking_lot::{Condvar, Mutex};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant, SystemTime};
@@ -23,6 +24,7 @@ const SMALL: &str = "[system]\ndataPath=/data\ndataLogPath=/log\ncommitFileBytes
 /// Keeps what was sequenced until somebody takes it.
 #[derive(Default)]
 struct Inbox {
+    #[expect(clippy::vec_box, reason = "the log hands boxes out")]
     arrived: Mutex<Vec<Box<Submission>>>,
     changed: Condvar,
 }
@@ -98,6 +100,11 @@ impl Testbed {
         Self { disk, broker, report, clock, running: Some(running), inbox, outlet, tokens, file }
     }
 
+    pub(crate) fn clock(&self) -> metaq_log::Clock {
+        let clock = Arc::clone(&self.clock);
+        Arc::new(move || clock.load(SeqCst))
+    }
+
     pub(crate) fn now(&self) -> u64 {
         self.clock.load(SeqCst)
     }
@@ -114,8 +121,9 @@ impl Testbed {
         *self.file.lock() = format!("{SMALL}{file}");
     }
 
-    /// Hands in one request that is stored, and waits until it is settled: the item and what became of it.
-    pub(crate) fn store(&self, line: &[u8]) -> Result<(Item, Outcome), Refused> {
+    /// Hands in one request that is stored, and waits until it is settled: the item and what became of it; `None` if the
+    /// log closed before.
+    pub(crate) fn store(&self, line: &[u8]) -> Result<(Item, Option<Outcome>), Refused> {
         let mut submission = self.submission();
         with_request(line, |request| match request {
             Request::Put(put) => self.broker.put(put, &mut submission),
@@ -123,7 +131,8 @@ impl Testbed {
             other => panic!("{other:?} isn't stored"),
         })?;
         let mut done = self.settle(submission);
-        Ok((done.items.remove(0), done.outcomes.remove(0)))
+        let is_settled = done.wait_durable <= self.broker.log().settled().durable;
+        Ok((done.items.remove(0), done.outcomes.pop().filter(|_| is_settled)))
     }
 
     pub(crate) fn submission(&self) -> Box<Submission> {
@@ -137,15 +146,16 @@ impl Testbed {
         })
     }
 
-    /// Submits, and waits until it is settled.
+    /// Submits, and waits until it is settled or the log is closed.
     pub(crate) fn settle(&self, submission: Box<Submission>) -> Box<Submission> {
         let (token, log) = (submission.token, self.broker.log());
         log.submit(submission);
         let deadline = Instant::now() + PATIENCE;
         let mut arrived = self.inbox.arrived.lock();
         loop {
-            let settled = log.settled().durable;
-            if let Some(at) = arrived.iter().position(|one| one.token == token && one.wait_durable <= settled) {
+            let (settled, closed) = (log.settled().durable, log.closed().is_some());
+            let is_done = |one: &Submission| one.token == token && (closed || one.wait_durable <= settled);
+            if let Some(at) = arrived.iter().position(|one| is_done(one)) {
                 return arrived.swap_remove(at);
             }
             let late = self.inbox.changed.wait_until(&mut arrived, deadline).timed_out();
@@ -156,7 +166,7 @@ impl Testbed {
     /// Puts a message and gives the position that it got.
     pub(crate) fn put(&self, topic: &str, partition: i32, body: &str) -> u64 {
         match self.store(format!("put {topic} {partition} {} 0 1\r\n{body}", body.len()).as_bytes()) {
-            Ok((_, Outcome::Appended { position, .. })) => position,
+            Ok((_, Some(Outcome::Appended { position, .. }))) => position,
             other => panic!("{topic} {partition}: {other:?}"),
         }
     }
@@ -169,7 +179,10 @@ impl Testbed {
                 Err(refused) => refused.answer(opaque_of(line.as_bytes()), &mut out),
                 Ok((item, outcome)) => {
                     let What::Append(append) = &item.what else { panic!("{item:?} is no append") };
-                    self.broker.answer_put(item.tag, &append.partition, &outcome, &mut out);
+                    match outcome {
+                        Some(outcome) => self.broker.answer_put(item.tag, &append.partition, &outcome, &mut out),
+                        None => self.broker.answer_put_unknown(opaque_of(line.as_bytes()), &mut out),
+                    }
                 }
             }
             return String::from_utf8(out).unwrap();
@@ -199,6 +212,11 @@ impl Testbed {
         String::from_utf8_lossy(&out).into_owned()
     }
 
+    /// What an administrator is answered.
+    pub(crate) fn administer(&self, line: &str) -> Result<String, Refused> {
+        with_request(line.as_bytes(), |request| self.broker.administer(request))
+    }
+
     /// Stops cleanly and gives the disk.
     pub(crate) fn stop(mut self) -> FaultyDisk {
         let running = self.running.take().unwrap();
@@ -224,6 +242,21 @@ impl Drop for Testbed {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop();
+        }
+    }
+}
+
+/// Removes what is ours, as if an original broker had written the rest.
+pub(crate) fn make_foreign(disk: &FaultyDisk) {
+    for folder in ["/log/commit", "/log"].map(Path::new) {
+        for listed in disk.list(folder).unwrap().iter().filter(|listed| listed.kind == Kind::File) {
+            disk.remove_file(&folder.join(&listed.name)).unwrap();
+        }
+    }
+    for listed in disk.list(Path::new("/data")).unwrap().iter().filter(|listed| listed.kind == Kind::Folder) {
+        let folder = Path::new("/data").join(&listed.name);
+        for file in disk.list(&folder).unwrap().iter().filter(|file| !file.name.ends_with(".meta")) {
+            disk.remove_file(&folder.join(&file.name)).unwrap();
         }
     }
 }

@@ -42,6 +42,10 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    pub(crate) fn of(partition: Arc<Partition>) -> Self {
+        Self { partition: partition.into(), closed: false.into() }
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Relaxed)
     }

@@ -95,26 +95,94 @@ struct Changing {
 impl Topics {
     /// What the file names, the administrator made and the log holds.
     pub(crate) fn load(log: &Log, settings: &Settings) -> Self {
-        let mut partitions: BTreeMap<String, Vec<Arc<Partition>>> = BTreeMap::new();
-        for name in settings.named_topics().filter(|name| check_topic(name).is_ok()) {
-            partitions.entry(name.to_owned()).or_default();
-        }
+        let mut slots: BTreeMap<String, Vec<Arc<Slot>>> = BTreeMap::new();
         for (name, _) in log.state_under(spaces::TOPICS, b"") {
-            partitions.entry(String::from_utf8_lossy(&name).into_owned()).or_default();
+            slots.entry(String::from_utf8_lossy(&name).into_owned()).or_default();
         }
         for partition in log.partitions() {
-            partitions.entry(partition.topic.to_string()).or_default().push(partition);
+            let slots = slots.entry(partition.topic.to_string()).or_default();
+            slots.resize_with(slots.len().max(partition.index as usize + 1), Arc::default);
+            let index = partition.index as usize;
+            slots[index] = Arc::new(Slot::of(partition));
         }
         let mut map = Map::new();
-        for (name, partitions) in partitions {
+        for (name, slots) in slots {
             let record = Record::of(log, &name);
-            if record == Some(Record::Deleted) && partitions.is_empty() {
+            if record == Some(Record::Deleted) && slots.is_empty() {
                 continue;
             }
-            let topic = Arc::new(Topic::new(&name, shape(&name, settings, record, &partitions, log)));
+            let topic = Arc::new(Topic::new(&name, shape(&name, settings, record, slots, log)));
             map.insert(Arc::clone(&topic.name), topic);
         }
+        add_named(&mut map, log, settings, &HashSet::new());
         Self { by_name: ArcSwap::from_pointee(map), changing: Mutex::default(), elsewhere: Counters::default() }
+    }
+
+    /// Brings all topics in line with what the file says: those that it names exist, those that only it named don't.
+    pub(crate) fn follow(&self, log: &Log, settings: &Settings) {
+        let changing = self.changing.lock();
+        let mut map = Map::clone(&self.by_name.load());
+        for topic in map.values() {
+            let (shape, record) = (topic.shape.load(), Record::of(log, &topic.name));
+            topic.shape.store(Arc::new(self::shape(&topic.name, settings, record, shape.slots.clone(), log)));
+        }
+        let named: HashSet<&str> = settings.named_topics().collect();
+        map.retain(|name, topic| {
+            let shape = topic.shape.load();
+            let keep = shape.created || shape.has_data() || named.contains(&**name);
+            if !keep {
+                self.elsewhere.absorb(&topic.counters);
+            }
+            keep
+        });
+        add_named(&mut map, log, settings, &changing.deleted);
+        self.by_name.store(Arc::new(map));
+    }
+
+    /// Brings one topic in line with what the log says of it, once an administrator's change is settled.
+    pub(crate) fn refresh(&self, name: &str, log: &Log, settings: &Settings) {
+        let mut changing = self.changing.lock();
+        let record = Record::of(log, name);
+        if matches!(record, Some(Record::Created(_))) {
+            changing.deleted.remove(name);
+        }
+        match self.find(name) {
+            Some(topic) => {
+                let slots = topic.shape.load().slots.clone();
+                topic.shape.store(Arc::new(shape(name, settings, record, slots, log)));
+            }
+            None => _ = self.insert(Topic::new(name, shape(name, settings, record, Vec::new(), log))),
+        }
+    }
+
+    /// Takes a topic away from clients before it is deleted: no put is accepted any more.
+    pub(crate) fn withdraw(&self, name: &str) -> Option<Arc<Topic>> {
+        let mut changing = self.changing.lock();
+        let mut map = Map::clone(&self.by_name.load());
+        let topic = map.remove(name)?;
+        changing.deleted.insert(name.to_owned());
+        self.by_name.store(Arc::new(map));
+        Some(topic)
+    }
+
+    /// Gives a topic back to clients that couldn't be deleted.
+    pub(crate) fn give_back(&self, topic: &Arc<Topic>) {
+        let mut changing = self.changing.lock();
+        changing.deleted.remove(&*topic.name);
+        let mut map = Map::clone(&self.by_name.load());
+        map.insert(Arc::clone(&topic.name), Arc::clone(topic));
+        self.by_name.store(Arc::new(map));
+    }
+
+    /// Puts empty slots in the place of partitions that were deleted; they are as closed as they were.
+    pub(crate) fn empty_slots(&self, topic: &Topic, indexes: &[u32]) {
+        let _changing = self.changing.lock();
+        let mut shape = Shape::clone(&topic.shape.load());
+        for index in indexes {
+            let closed = shape.slots[*index as usize].is_closed();
+            shape.slots[*index as usize] = Arc::new(Slot { closed: closed.into(), ..Slot::default() });
+        }
+        topic.shape.store(Arc::new(shape));
     }
 
     /// All of them at this moment.
@@ -145,7 +213,7 @@ impl Topics {
         if record == Some(Record::Deleted) || changing.deleted.contains(name) {
             return Err(not_accepted(name, "it was deleted; an administrator may create it again"));
         }
-        let shape = shape(name, &settings.load(), record, &[], log);
+        let shape = shape(name, &settings.load(), record, Vec::new(), log);
         if !shape.accepted {
             return Err(not_accepted(name, NOBODY_ALLOWS));
         }
@@ -186,6 +254,18 @@ impl Topics {
     }
 }
 
+/// Adds the topics that the file names and nobody deleted.
+fn add_named(map: &mut Map, log: &Log, settings: &Settings, deleted: &HashSet<String>) {
+    for name in settings.named_topics().filter(|name| check_topic(name).is_ok()) {
+        let record = Record::of(log, name);
+        let gone = record == Some(Record::Deleted) || deleted.contains(name);
+        if !gone && !map.contains_key(name) {
+            let topic = Arc::new(Topic::new(name, shape(name, settings, record, Vec::new(), log)));
+            map.insert(Arc::clone(&topic.name), topic);
+        }
+    }
+}
+
 /// Why a put to a topic that isn't known is refused.
 pub(crate) const NOBODY_ALLOWS: &str = "no [topic=...] section of the broker's file names it and nobody created it";
 
@@ -199,7 +279,7 @@ pub(crate) fn shape(
     name: &str,
     settings: &Settings,
     record: Option<Record>,
-    partitions: &[Arc<Partition>],
+    slots: Vec<Arc<Slot>>,
     log: &Log,
 ) -> Shape {
     let (created, deleted, altered) = match record {
@@ -222,24 +302,24 @@ pub(crate) fn shape(
         altered,
         created,
         accepted: !deleted && !reserved && (created || settings.accepts(name)),
-        slots: Vec::new(),
+        slots,
     };
     shape.make_room(shape.settings.partitions);
-    for partition in partitions {
-        shape.make_room(partition.index + 1);
-        let slot = Slot { partition: Arc::clone(partition).into(), closed: false.into() };
-        shape.slots[partition.index as usize] = Arc::new(slot);
-        partition.configure(shape.partition_settings());
+    let closed = closed_partitions(log, name);
+    if let Some(last) = closed.iter().max() {
+        shape.make_room(last + 1);
     }
-    for index in closed_partitions(log, name) {
-        shape.make_room(index + 1);
-        shape.slots[index as usize].closed.store(true, Relaxed);
+    for (index, slot) in (0..).zip(&shape.slots) {
+        slot.closed.store(closed.contains(&index), Relaxed);
+        if let Some(partition) = slot.partition.get() {
+            partition.configure(shape.partition_settings());
+        }
     }
     shape
 }
 
 /// The partitions that an operator closed.
-fn closed_partitions(log: &Log, topic: &str) -> Vec<u32> {
+fn closed_partitions(log: &Log, topic: &str) -> HashSet<u32> {
     let prefix = format!("{topic}/");
     let keys = log.state_under(spaces::CLOSED, prefix.as_bytes());
     keys.iter().filter_map(|(key, _)| std::str::from_utf8(&key[prefix.len()..]).ok()?.parse().ok()).collect()
