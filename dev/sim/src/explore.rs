@@ -1,0 +1,353 @@
+//! Runs a directory at random, and at every operation of its disk asks what a crash there leaves: each image is opened,
+//! checked, at times worked on, and at times crashed again while it is recovered.
+
+use crate::machine::{Left, Machine, Rig};
+use crate::profile::Profile;
+use crate::random::Random;
+use crate::watched::{Crash, Cut, Image, Recorder};
+use metaq_disk::{CrashChoice, FaultyDisk};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// When a run begins, milliseconds since 1970.
+const START: u64 = 1_700_000_000_000;
+
+/// How much is tried.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// Things done in a run.
+    pub steps: usize,
+    /// Random images at each operation.
+    pub randoms: u64,
+    /// In one of so many recoveries everything is crashed again at each operation.
+    pub again_in: u64,
+    /// In one of so many the work goes on, and crashes again.
+    pub go_on_in: u64,
+}
+
+impl Effort {
+    /// Enough for every test run.
+    pub const QUICK: Self = Self { steps: 120, randoms: 1, again_in: 60, go_on_in: 12 };
+    /// For long runs.
+    pub const SOAK: Self = Self { steps: 200, randoms: 2, again_in: 40, go_on_in: 10 };
+}
+
+/// What was tried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Moments at which everything stopped.
+    pub points: u64,
+    /// Disks that were opened after one.
+    pub recoveries: u64,
+    /// Operations of the disks of the runs themselves, to compare runs by.
+    pub operations: u64,
+    /// Clean stops.
+    pub stops: u64,
+    /// Crashes after which the run itself went on.
+    pub crashes: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.points += other.points;
+        self.recoveries += other.recoveries;
+        self.operations += other.operations;
+        self.stops += other.stops;
+        self.crashes += other.crashes;
+    }
+}
+
+/// Something that must not happen, and how to see it again.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// Of the run.
+    pub seed: u64,
+    /// Which thing was being done, from 0.
+    pub step: usize,
+    /// The crash, if one was tried.
+    pub crash: String,
+    /// What is wrong.
+    pub why: String,
+    /// What was done before.
+    pub actions: Vec<String>,
+    /// The last operations of the disk.
+    pub operations: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, step {}: {}", self.seed, self.step, self.why)?;
+        writeln!(f, "after {}", self.crash)?;
+        writeln!(f, "what was done:")?;
+        self.actions.iter().try_for_each(|action| writeln!(f, "  {action}"))?;
+        writeln!(f, "the last operations of the disk:")?;
+        self.operations.iter().try_for_each(|operation| writeln!(f, "  {operation}"))
+    }
+}
+
+/// A disk and what was done to it.
+#[derive(Clone)]
+struct Shown {
+    disk: FaultyDisk,
+    actions: Vec<String>,
+}
+
+/// One run of a seed.
+struct Run {
+    effort: Effort,
+    random: Random,
+    tally: Tally,
+    /// The crash that is being tried.
+    trying: String,
+    step: usize,
+    /// What a failure is to show.
+    shown: Shown,
+}
+
+/// Runs a seed.
+pub fn run(seed: u64, effort: Effort) -> Result<Tally, Box<Failure>> {
+    let mut run = Run {
+        effort,
+        random: Random::new(seed),
+        tally: Tally::default(),
+        trying: String::new(),
+        step: 0,
+        shown: Shown { disk: FaultyDisk::new(0), actions: Vec::new() },
+    };
+    let done = catch_unwind(AssertUnwindSafe(|| run.go(seed)));
+    let why = match done {
+        Ok(Ok(())) => return Ok(run.tally),
+        Ok(Err(why)) => why,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
+        }
+    };
+    let operations = run.shown.disk.history(30).iter().map(ToString::to_string).collect();
+    let (step, crash, actions) = (run.step, run.trying, run.shown.actions);
+    Err(Box::new(Failure { seed, step, crash, why, actions, operations }))
+}
+
+impl Run {
+    fn go(&mut self, seed: u64) -> Result<(), String> {
+        let profile = Profile::draw(&mut self.random);
+        let machine = Machine::new(profile, seed, START);
+        let mut rig = self.open(machine, Left::clean(0))?;
+        for step in 0..self.effort.steps {
+            self.step = step;
+            rig = self.advance(rig)?;
+        }
+        let machine = self.stop(rig)?;
+        self.tally.operations += machine.disk.operations();
+        Ok(())
+    }
+
+    /// One step, with everything that a crash during it may leave.
+    fn advance(&mut self, mut rig: Rig) -> Result<Rig, String> {
+        self.see(&rig.machine);
+        let seen = rig.machine.history.seen;
+        match self.random.below(60) {
+            0 => {
+                self.tally.stops += 1;
+                return self.restart(rig);
+            }
+            1 | 2 if rig.machine.history.last_turn() > 0 => {
+                // The crash comes in the middle of a step.
+                let stepped = rig.step(&mut self.random);
+                self.see(&rig.machine);
+                stepped?;
+                return self.crash(rig, seen);
+            }
+            _ => {}
+        }
+        let stepped = rig.step(&mut self.random);
+        self.see(&rig.machine);
+        stepped?;
+        let cuts = take(&rig, true);
+        self.try_all(&rig.machine, &cuts, &Known::of(&rig, seen), 1)?;
+        rig.machine.history.forget(rig.log.settled().durable);
+        Ok(rig)
+    }
+
+    fn see(&mut self, machine: &Machine) {
+        self.show(machine);
+        self.trying = "no crash".to_owned();
+    }
+
+    fn show(&mut self, machine: &Machine) {
+        self.shown = Shown { disk: machine.disk.clone(), actions: machine.actions.iter().cloned().collect() };
+    }
+
+    /// Opens a directory, with everything that a crash meanwhile may leave.
+    fn open(&mut self, machine: Machine, left: Left) -> Result<Rig, String> {
+        self.open_within(machine, left, 1)
+    }
+
+    fn open_within(&mut self, machine: Machine, left: Left, depth: u32) -> Result<Rig, String> {
+        let recorder = Recorder::new(self.random.split(), if depth > 0 { self.effort.randoms } else { 0 });
+        let before = machine.clone();
+        let rig = machine.start(&left, Some(recorder))?;
+        let lsn = rig.log.settled().durable;
+        let known = Known {
+            power: left.synced,
+            kill: lsn,
+            highest: lsn,
+            power_was_cut: left.power_was_cut,
+            clean: left.may_be_clean,
+        };
+        let cuts = take(&rig, false);
+        self.try_all(&before, &cuts, &known, depth - 1)?;
+        Ok(rig)
+    }
+
+    /// Tries every image of every cut.
+    fn try_all(&mut self, machine: &Machine, cuts: &[Cut], known: &Known, depth: u32) -> Result<(), String> {
+        for cut in cuts {
+            self.tally.points += 1;
+            for image in &cut.images {
+                self.tally.recoveries += 1;
+                let left = known.left(cut, image);
+                let trying = format!("{:?} ({:?}) behind operation {}", image.crash, image.choice, cut.operation);
+                let outer = std::mem::replace(&mut self.trying, trying);
+                self.trying = format!("{outer}, {}", self.trying);
+                self.try_one(machine, image, left, depth)?;
+                self.trying = outer;
+            }
+        }
+        Ok(())
+    }
+
+    fn try_one(&mut self, machine: &Machine, image: &Image, left: Left, depth: u32) -> Result<(), String> {
+        let crashed = Machine { disk: image.disk.clone(), ..machine.clone() };
+        let mut rig = if depth > 0 && self.random.chance(1, self.effort.again_in) {
+            self.open_within(crashed, left, depth)?
+        } else {
+            crashed.start(&left, None)?
+        };
+        if depth == 0 || !self.random.chance(1, self.effort.go_on_in) {
+            return Ok(());
+        }
+        let outer = self.shown.clone();
+        let mut random = self.random.split();
+        for _ in 0..random.below(20) {
+            let stepped = rig.step(&mut random);
+            self.show(&rig.machine);
+            stepped?;
+        }
+        let (crash, choice) = match random.below(3) {
+            0 => (Crash::Kill, CrashChoice::Everything),
+            1 => (Crash::PowerCut, CrashChoice::Nothing),
+            _ => (Crash::PowerCut, CrashChoice::Random(random.next_number())),
+        };
+        let known = Known::of(&rig, rig.machine.history.seen);
+        let disk = rig.machine.disk.crash_image(&mut { choice });
+        self.trying = format!("{}, then {crash:?} ({choice:?})", self.trying);
+        let image = Image { crash, choice, disk: disk.clone() };
+        let settled = Some(rig.log.settled());
+        let left = known.left(&Cut { operation: 0, settled, images: Vec::new() }, &image);
+        Machine { disk, ..rig.halt() }.start(&left, None)?;
+        self.shown = outer;
+        Ok(())
+    }
+
+    /// Crashes in the step that was just done, and goes on from there.
+    fn crash(&mut self, rig: Rig, seen: crate::history::Seen) -> Result<Rig, String> {
+        let cuts = take(&rig, true);
+        let known = Known::of(&rig, seen);
+        if cuts.is_empty() {
+            return Ok(rig);
+        }
+        let cut = self.random.pick(&cuts);
+        let image = self.random.pick(&cut.images);
+        let left = known.left(cut, image);
+        // What is tried on an image changes it.
+        let disk = image.disk.crash_image(&mut CrashChoice::Everything);
+        self.try_all(&rig.machine, &cuts, &known, 1)?;
+        self.tally.crashes += 1;
+        let operations = rig.machine.disk.operations();
+        self.tally.operations += operations;
+        let mut machine = Machine { disk, ..rig.halt() };
+        machine
+            .note(format!("{:?} ({:?}) behind operation {} of {operations}", image.crash, image.choice, cut.operation));
+        self.see(&machine);
+        self.open(machine, left)
+    }
+
+    fn restart(&mut self, rig: Rig) -> Result<Rig, String> {
+        let mut machine = self.stop(rig)?;
+        let lsn = machine.history.last_turn();
+        if self.random.chance(1, 2) {
+            machine.profile.options.ring = Profile::draw_ring(&mut self.random, machine.profile.body_bytes.start > 0);
+            machine.note(format!("change the log to {:?}", machine.profile.options.ring));
+        }
+        let mut choice = *self.random.pick(&[CrashChoice::Nothing, CrashChoice::Everything]);
+        machine.disk = machine.disk.crash_image(&mut choice);
+        self.see(&machine);
+        self.open(machine, Left::clean(lsn))
+    }
+
+    /// Stops cleanly, with everything that a crash meanwhile may leave.
+    fn stop(&mut self, mut rig: Rig) -> Result<Machine, String> {
+        let seen = rig.machine.history.seen;
+        rig.machine.note("stop");
+        rig.finish_queue()?;
+        let known = Known::of(&rig, seen);
+        let cuts = take(&rig, true);
+        self.try_all(&rig.machine, &cuts, &known, 1)?;
+        let recorder = rig.recorder.clone();
+        let before = rig.machine.clone();
+        let machine = rig.stop()?;
+        let cuts = recorder.map(|recorder| recorder.lock().take()).unwrap_or_default();
+        let known = Known { clean: true, ..known };
+        self.try_all(&before, &cuts, &known, 1)?;
+        Ok(machine)
+    }
+}
+
+/// All cuts of a rig since the last time, `end`: and the moment that it stands at.
+fn take(rig: &Rig, end: bool) -> Vec<Cut> {
+    let Some(recorder) = &rig.recorder else { return Vec::new() };
+    let mut recorder = recorder.lock();
+    if end {
+        recorder.look(&rig.machine.disk, None);
+    }
+    recorder.take()
+}
+
+/// What is known of where a crash may bring the directory back to.
+struct Known {
+    /// A power cut keeps this entry.
+    power: u64,
+    /// A kill keeps this entry.
+    kill: u64,
+    /// The last entry there is.
+    highest: u64,
+    power_was_cut: bool,
+    /// It may turn out to be stopped cleanly.
+    clean: bool,
+}
+
+impl Known {
+    fn of(rig: &Rig, seen: crate::history::Seen) -> Self {
+        let highest = rig.machine.history.last_turn();
+        let kill = seen.durable.max(seen.written);
+        Self { power: seen.durable, kill, highest, power_was_cut: false, clean: false }
+    }
+
+    fn left(&self, cut: &Cut, image: &Image) -> Left {
+        let settled = cut.settled.unwrap_or_default();
+        let power = self.power.max(settled.durable);
+        let (lowest, synced) = match image.crash {
+            Crash::Kill => (self.kill.max(settled.written), power),
+            // Then the log is what it is: what is read of it is on the device.
+            Crash::PowerCut => (power, self.highest.min(power)),
+        };
+        Left {
+            crash: Some(image.crash),
+            lsns: lowest..=self.highest,
+            synced,
+            power_was_cut: self.power_was_cut || image.crash == Crash::PowerCut,
+            may_be_clean: self.clean,
+        }
+    }
+}
