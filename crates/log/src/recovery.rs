@@ -209,7 +209,7 @@ pub fn open(disk: Arc<dyn Disk>, options: Options, now: u64) -> Result<Opened, O
     check(&options)?;
     let log_path = options.log_path.clone();
     for folder in options.data_paths.iter().chain([&log_path]) {
-        disk.create_dir(folder).map_err(doing(format!("creating {}", folder.display())))?;
+        create_folder(&*disk, folder).map_err(doing(format!("creating {}", folder.display())))?;
     }
     let lock_path = log_path.join("lock");
     let lock = disk.lock(&lock_path).map_err(doing(format!("locking {}", lock_path.display())))?;
@@ -225,6 +225,22 @@ pub fn open(disk: Arc<dyn Disk>, options: Options, now: u64) -> Result<Opened, O
     }
     let fresh = known.is_none();
     Recovery::new(disk, options, checkpoint.filter(|_| !fresh), now)?.run(lock, fresh, now)
+}
+
+/// Creates a folder and makes its name durable, and those of its parents: an earlier start may have created them and
+/// been interrupted. Parents that this process may not sync were there before.
+fn create_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    disk.create_dir(folder)?;
+    for parent in folder.ancestors().skip(1) {
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        match disk.sync_dir(parent) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput) => {
+                tracing::debug!(?parent, %error, "this folder can't be synced");
+            }
+            result => result?,
+        }
+    }
+    Ok(())
 }
 
 fn check(options: &Options) -> Result<(), OpenError> {
