@@ -381,10 +381,18 @@ impl Recovery {
         self.finish(lock, fresh, next_lsn, now)
     }
 
-    /// Walks the log without changing anything.
+    /// Walks the log without changing anything but that what it holds is durable afterwards: what is replayed (that a
+    /// segment goes, say) must not be lost after it was carried out.
     fn look_ahead(&mut self, commit: &Path, geometry: Geometry, from: WalkFrom) -> Result<(), OpenError> {
         let mut bad = None;
+        let (mut place, mut turns, mut settled) = (from.place, Vec::new(), 0);
         ring::walk(&*self.disk, commit, geometry, from, |header, entries| {
+            if header.generation != place.generation {
+                place = Place { generation: header.generation, offset: 0 };
+            }
+            turns.push((header.next_lsn() - 1, (place, header.padded_bytes())));
+            place.offset += header.padded_bytes() as u64;
+            settled = header.settled_lsn;
             for (lsn, entry) in (header.first_lsn..).zip(entry::entries(entries)) {
                 match entry {
                     Ok(entry) => self.foreseen.note(&entry),
@@ -393,7 +401,11 @@ impl Recovery {
             }
         })?;
         match bad {
-            None => Ok(()),
+            None => {
+                turns.retain(|(last, _)| *last > settled);
+                let turns: Vec<_> = turns.into_iter().map(|(_, turn)| turn).collect();
+                ring::rewrite(&*self.disk, commit, geometry, &turns).map_err(doing("syncing the commit log"))
+            }
             Some((_, error @ EntryError::UnknownKind { .. })) => Err(error.into()),
             Some((lsn, EntryError::Malformed)) => {
                 Err(OpenError::Contradiction { lsn, why: EntryError::Malformed.to_string() })

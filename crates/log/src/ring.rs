@@ -218,6 +218,24 @@ pub(crate) fn walk(
     Ok(Walked { end: at.place, next_lsn: at.lsn, turns, torn })
 }
 
+/// Writes turns again where they stand, and syncs them: they were read, but they may never have reached the device (a
+/// sync that failed forgets what it was about).
+pub(crate) fn rewrite(disk: &dyn Disk, folder: &Path, geometry: Geometry, turns: &[(Place, usize)]) -> io::Result<()> {
+    let mut written: Vec<Arc<dyn File>> = Vec::new();
+    let mut last = None;
+    for (place, len) in turns {
+        let number = u32::try_from(place.generation % u64::from(geometry.files)).expect("below the file count");
+        if last.replace(number) != Some(number) {
+            written.push(disk.open(&file_path(folder, number), Open::Write)?);
+        }
+        let Some(file) = written.last() else { continue };
+        let mut turn = vec![0; *len];
+        read_exact_at(&**file, &mut turn, place.offset)?;
+        write_all_at(&**file, &turn, place.offset)?;
+    }
+    written.iter().try_for_each(|file| file.sync())
+}
+
 /// Looks for turns behind the end that say more had been durable.
 fn judge_end(reader: &mut Reader<'_>, end: From) -> Result<(), WalkError> {
     let mut last_lost = 0;
