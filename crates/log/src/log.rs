@@ -4,13 +4,13 @@ use crate::checkpoint::{Checkpoint, Kept};
 use crate::files::{FileKey, FileKind, path};
 use crate::format::Format;
 use crate::index::read_marks;
-use crate::partition::{Partition, PartitionSettings, Read, SegmentSummary};
+use crate::partition::{Partition, PartitionSettings, Read, Segment, SegmentSummary};
 use crate::settled::Settled;
 use crate::shared::Shared;
 use crate::state::Versioned;
 use crate::statistics::Statistics;
 use crate::submission::{Change, Item, Outcome, Outlet, OutletId, Refusal, Submission, What};
-use crate::survey::{Survey, seek_record, survey};
+use crate::survey::{Sought, Survey, seek_record, survey};
 use metaq_disk::{Disk, Lock, Open};
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
@@ -297,9 +297,32 @@ impl Log {
                 first.filter(|first| *first <= sequence).map(|first| (segment.start, first))
             });
             if let Some((position, number)) = known {
-                let file = self.segment_file(partition, segment.start)?;
-                let found = seek_record(file, position - segment.start, number, sequence)?;
-                return Ok(found.map(|at| segment.start + at));
+                return self.walk_to(partition, &segments[at..], position, number, sequence);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Position of message `target`, walking over `segments` from `position`, where message `number` begins. The numbers
+    /// that segments begin with are remembered.
+    fn walk_to(
+        &self,
+        partition: &Partition,
+        segments: &[Segment],
+        mut position: u64,
+        mut number: i64,
+        target: i64,
+    ) -> io::Result<Option<u64>> {
+        for segment in segments {
+            position = position.max(segment.start);
+            if let Some(known) = partition.state.lock().segments.iter_mut().find(|known| known.start == position) {
+                known.first_sequence = Some(number);
+            }
+            let file = self.segment_file(partition, segment.start)?;
+            match seek_record(file, position - segment.start, number, target)? {
+                Sought::At(at) => return Ok(Some(segment.start + at)),
+                Sought::Behind(next) => number = next,
+                Sought::Damaged => return Ok(None),
             }
         }
         Ok(None)

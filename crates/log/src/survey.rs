@@ -27,16 +27,16 @@ pub struct Survey {
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// A file read piece by piece.
-struct Window {
-    file: Arc<dyn File>,
-    len: u64,
-    from: u64,
-    bytes: Vec<u8>,
+pub(crate) struct Window {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) len: u64,
+    pub(crate) from: u64,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Window {
     /// `len` bytes at `at`; `None` if the file ends before.
-    fn slice(&mut self, at: u64, len: u64) -> io::Result<Option<&[u8]>> {
+    pub(crate) fn slice(&mut self, at: u64, len: u64) -> io::Result<Option<&[u8]>> {
         if at + len > self.len {
             return Ok(None);
         }
@@ -51,7 +51,7 @@ impl Window {
     }
 
     /// The size of the whole record at `at`, if there is one. `evidence`: an empty record doesn't count.
-    fn record(&mut self, at: u64, evidence: bool) -> io::Result<Option<u64>> {
+    pub(crate) fn record(&mut self, at: u64, evidence: bool) -> io::Result<Option<u64>> {
         let Some(bytes) = self.slice(at, HEADER_BYTES as u64)? else { return Ok(None) };
         let header = Header::decode(bytes.try_into().expect("a header's bytes"));
         let Ok(length) = u64::try_from(header.length) else { return Ok(None) };
@@ -105,17 +105,31 @@ pub fn survey(file: Arc<dyn File>, from: u64, mut pause: impl FnMut()) -> io::Re
     Ok(survey)
 }
 
-/// Where the record with running number `target` begins, walking from (`at`, `number`); `None` if it isn't there.
-pub(crate) fn seek_record(file: Arc<dyn File>, mut at: u64, mut number: i64, target: i64) -> io::Result<Option<u64>> {
+/// Where a walk to a record stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sought {
+    /// It begins at this byte of the file.
+    At(u64),
+    /// The file ends before; the record behind it has this running number.
+    Behind(i64),
+    /// There is something else on the way.
+    Damaged,
+}
+
+/// Walks from (`at`, `number`) to the record with running number `target`.
+pub(crate) fn seek_record(file: Arc<dyn File>, mut at: u64, mut number: i64, target: i64) -> io::Result<Sought> {
     let len = file.len()?;
     let mut window = Window { file, len, from: 0, bytes: Vec::new() };
-    while number < target {
+    while at < len {
+        if number == target {
+            return Ok(Sought::At(at));
+        }
         match window.record(at, false)? {
             Some(size) => (at, number) = (at + size, number + 1),
-            None => return Ok(None),
+            None => return Ok(Sought::Damaged),
         }
     }
-    Ok((at <= len).then_some(at))
+    Ok(Sought::Behind(number))
 }
 
 #[cfg(test)]
@@ -173,6 +187,17 @@ mod tests {
         let survey = surveyed(&bytes);
         assert_eq!((survey.records, survey.end), (3, bytes.len() as u64));
         assert_eq!(survey.damage, vec![starts[1]..starts[2]]);
+    }
+
+    #[test]
+    fn a_record_is_found_by_its_number_or_the_number_behind_the_file_is() {
+        let (bytes, starts) = records(4);
+        let disk = FaultyDisk::new(1);
+        let file = disk.open(Path::new("/s"), Open::CreateNew).unwrap();
+        write_all_at(&*file, &bytes, 0).unwrap();
+        assert_eq!(seek_record(Arc::clone(&file), starts[1], 11, 13).unwrap(), Sought::At(starts[3]));
+        assert_eq!(seek_record(Arc::clone(&file), starts[1], 11, 14).unwrap(), Sought::Behind(14));
+        assert_eq!(seek_record(file, starts[1] + 1, 11, 13).unwrap(), Sought::Damaged);
     }
 
     #[test]
