@@ -22,8 +22,15 @@ const SILENCE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
-    Send(String),
-    Answer { head: String, body: Option<String> },
+    /// Text with its escapes, and whether it is a line.
+    Send {
+        text: String,
+        is_line: bool,
+    },
+    Answer {
+        head: String,
+        body: Option<String>,
+    },
     Closed,
     Silent,
     HalfClose,
@@ -46,8 +53,7 @@ impl Transcript {
         for line in text.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (mark, rest) = line.split_once(' ').unwrap_or((line, ""));
             match mark {
-                ">" => steps.push(Step::Send(format!("{}\r\n", unescape(rest)))),
-                ">>" => steps.push(Step::Send(unescape(rest))),
+                ">" | ">>" => steps.push(Step::Send { text: rest.into(), is_line: mark == ">" }),
                 "<" => steps.push(Step::Answer { head: rest.into(), body: None }),
                 "<<" => continue_body(&mut steps, rest),
                 "!" => steps.push(match rest {
@@ -86,9 +92,11 @@ impl Transcript {
 
     fn step(&self, wire: &mut Wire, step: &Step, number: usize, names: &mut Names) {
         match step {
-            Step::Send(text) => {
+            Step::Send { text, is_line } => {
+                let mut bytes = unescape(&pattern::fill(text, names));
+                bytes.extend_from_slice(if *is_line { b"\r\n" } else { b"" });
                 // A connection that was closed in the middle of what is sent shows in what is expected.
-                drop(wire.try_send(pattern::fill(text, names)));
+                drop(wire.try_send(bytes));
             }
             Step::Answer { head, body } => {
                 let frame = wire.try_frame().unwrap_or_else(|lost| self.fail(number, step, &lost.to_string()));
@@ -149,26 +157,26 @@ fn continue_body(steps: &mut [Step], line: &str) {
     }
 }
 
-fn unescape(text: &str) -> String {
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some((before, escape)) = rest.split_once('\\') {
-        plain.push_str(before);
-        let (meant, used) = match escape.as_bytes() {
-            [b'r', ..] => ('\r', 1),
-            [b'n', ..] => ('\n', 1),
-            [b's', ..] => (' ', 1),
-            [b'\\', ..] => ('\\', 1),
-            [b'x', a, b, ..] => {
+fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let (byte, used) = match (first, after) {
+            (b'\\', [b'r', ..]) => (b'\r', 2),
+            (b'\\', [b'n', ..]) => (b'\n', 2),
+            (b'\\', [b's', ..]) => (b' ', 2),
+            (b'\\', [b'\\', ..]) => (b'\\', 2),
+            (b'\\', [b'x', a, b, ..]) => {
                 let code = std::str::from_utf8(&[*a, *b]).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok());
-                (char::from(code.filter(u8::is_ascii).unwrap_or_else(|| panic!("no ASCII: {text:?}"))), 3)
+                (code.unwrap_or_else(|| panic!("no hex: {text:?}")), 4)
             }
-            _ => panic!("no escape: {text:?}"),
+            (b'\\', _) => panic!("no escape: {text:?}"),
+            (byte, _) => (*byte, 1),
         };
-        plain.push(meant);
-        rest = &escape[used..];
+        bytes.push(byte);
+        rest = &rest[used..];
     }
-    plain + rest
+    bytes
 }
 
 #[cfg(test)]
@@ -182,8 +190,14 @@ mod tests {
         let answer = Step::Answer { head: "result 200".into(), body: Some("x\r\n\r\ny".into()) };
         assert_eq!(
             transcript.steps,
-            [Step::Send("put {t} 0\r\n".into()), Step::Send("a\r\0 b ".into()), answer, Step::Closed]
+            [
+                Step::Send { text: "put {t} 0".into(), is_line: true },
+                Step::Send { text: "a\\r\\x00 b\\s".into(), is_line: false },
+                answer,
+                Step::Closed
+            ]
         );
+        assert_eq!(unescape("a\\r\\x00\\xfe b\\s\\\\"), b"a\r\0\xfe b \\");
     }
 
     #[test]
