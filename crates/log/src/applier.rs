@@ -19,7 +19,7 @@ pub(crate) enum Disposal {
     Delete { lsn: u64, partition: Arc<Partition> },
 }
 
-/// How long to wait before a segment is written again for which there was no room, milliseconds.
+/// How long to wait before a segment is written that couldn't be (there was no room, say), milliseconds.
 const RETRY_MS: u64 = 200;
 /// How often free space is looked at, milliseconds.
 const SPACE_MS: u64 = 1000;
@@ -42,6 +42,10 @@ impl Applier {
             self.look_for_room();
         }
         while let Some(partition) = self.next(now) {
+            if !self.shared.may_apply(&partition) {
+                self.shared.apply.lock().lazy.push_back((now + RETRY_MS, partition));
+                continue;
+            }
             match self.shared.apply(&partition) {
                 Ok(done) => {
                     self.shared.statistics.applied_bytes.fetch_add(done as u64, Ordering::Relaxed);

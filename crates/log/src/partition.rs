@@ -14,7 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How durable an acknowledged message of a partition is.
@@ -143,8 +143,8 @@ pub struct Partition {
     writer: Mutex<Option<IndexWriter>>,
     /// Readers waiting for more; who waits counts itself in.
     pub waiting: AtomicU32,
-    /// The log has an entry that says it exists.
-    pub(crate) announced: AtomicBool,
+    /// The entry that says it exists; 0: none does.
+    pub(crate) announced: AtomicU64,
 }
 
 impl std::fmt::Debug for Partition {
@@ -296,13 +296,18 @@ impl Partition {
             state,
             writer,
             waiting: AtomicU32::new(0),
-            announced: AtomicBool::new(false),
+            announced: AtomicU64::new(0),
         }
     }
 
     /// Changes what may change.
     pub fn configure(&self, settings: PartitionSettings) {
         self.state.lock().settings = settings;
+    }
+
+    /// Whether the log has an entry that says it exists.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.announced.load(Ordering::Relaxed) > 0
     }
 
     /// Whether somebody waits for more of it.

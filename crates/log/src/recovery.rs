@@ -444,7 +444,7 @@ impl Recovery {
         let root = kept.root.clone();
         let partition =
             Partition::new(kept.number, &kept.topic, kept.index, root, self.options.settings, segments, head);
-        partition.announced.store(true, Ordering::Relaxed);
+        partition.announced.store(1, Ordering::Relaxed);
         {
             let mut state = partition.state.lock();
             state.failed = kept.failed.as_deref().map(Into::into);

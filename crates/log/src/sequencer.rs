@@ -37,6 +37,8 @@ pub enum Wrote {
 const CHECKPOINT_PERMILLE: u64 = 400;
 /// Above this share (in thousandths) producers are slowed.
 const SLOW_PERMILLE: u64 = 750;
+/// So many bytes of turns are synced though nobody waits for it: a checkpoint never meets a long sync.
+const UNSYNCED_BYTES_MAX: u64 = 8 << 20;
 /// The longest pause between turns that slows producers.
 const SLOW_PAUSE_MAX: Duration = Duration::from_millis(4);
 
@@ -49,12 +51,15 @@ pub struct Sequencer {
     next_lsn: u64,
     append_time: u64,
     ids: Ids,
+    /// The entry that raised the ceiling of ids last.
+    ceiling_lsn: u64,
     latest: StateMap,
     producers: Producers,
     backlog: VecDeque<Box<Submission>>,
     turn: Vec<u8>,
     /// Log files written since the last sync.
     unsynced: Vec<u64>,
+    unsynced_bytes: u64,
     sync_due: bool,
     /// When messages of interval topics must be synced, milliseconds since 1970.
     sync_by: Option<u64>,
@@ -87,6 +92,7 @@ impl Sequencer {
         let ids = Ids::new(shared.options.broker, start.id_ceiling);
         Self {
             ids,
+            ceiling_lsn: 0,
             incarnation: start.incarnation,
             epoch: start.epoch,
             head: start.head,
@@ -97,6 +103,7 @@ impl Sequencer {
             backlog: VecDeque::new(),
             turn: Vec::new(),
             unsynced: Vec::new(),
+            unsynced_bytes: 0,
             sync_due: false,
             sync_by: None,
             syncs: 0,
@@ -227,12 +234,13 @@ impl Sequencer {
 
     /// Tells the log of a partition before anything else of it.
     fn announce(&mut self, partition: &Arc<Partition>) -> Option<u64> {
-        if partition.announced.swap(true, Ordering::Relaxed) {
+        if partition.is_announced() {
             return None;
         }
         let Partition { number, topic, index, root, .. } = &**partition;
         let root = root.to_string_lossy();
         let lsn = self.encode(&Entry::PartitionCreated { partition: *number, topic, index: *index, root: &root });
+        partition.announced.store(lsn, Ordering::Relaxed);
         self.mark_dirty(partition);
         Some(lsn)
     }
@@ -260,18 +268,21 @@ impl Sequencer {
             match self.producers.judge(partition.number, batch, append.count) {
                 Judgement::Fresh => {}
                 Judgement::Repeated(Stored { first_id, position, lsn, .. }) => {
-                    let class = partition.state.lock().settings.durability.class();
+                    let class = self.class(partition, partition.state.lock().settings.durability);
                     return Ok(Outcome::Appended { first_id, position, lsn, class });
                 }
                 Judgement::Fenced { epoch, lsn } => return Err((Refusal::Fenced { epoch }, lsn)),
                 Judgement::Gap { expected, lsn } => return Err((Refusal::SequenceGap { expected }, lsn)),
             }
         }
-        refuse_unwritable(partition)?;
+        self.refuse_deleted(partition)?;
+        if let Some(why) = &partition.state.lock().failed {
+            return Err((Refusal::PartitionFailed(Arc::clone(why)), 0));
+        }
         self.announce(partition);
         let (first_id, ceiling) = self.ids.run(now, append.count);
         if let Some(clock) = ceiling {
-            self.encode(&Entry::IdCeiling { clock });
+            self.ceiling_lsn = self.encode(&Entry::IdCeiling { clock });
         }
         let lsn = self.lsn();
         let records = &bytes[append.records.clone()];
@@ -289,8 +300,7 @@ impl Sequencer {
         };
         let range = encode_append(&mut self.turn, &head);
         record::patch_ids(&mut self.turn[range.clone()], first_id);
-        // Ids above a ceiling must not be seen before the ceiling is durable.
-        let class = if ceiling.is_some() { Class::Durable } else { state.settings.durability.class() };
+        let class = self.class(partition, state.settings.durability);
         let (count, append_time) = (append.count, self.append_time);
         let records = &self.turn[range];
         state.push(Push { target, lsn, turn_lsn, class, count, records, append_time, settled });
@@ -318,13 +328,27 @@ impl Sequencer {
         Ok(Outcome::Appended { first_id, position: target.position, lsn, class })
     }
 
+    /// What an append waits for: for a sync too, until all that it rests on is durable (that its partition exists, and
+    /// the ceiling of its ids, which else would be given again after a power cut).
+    fn class(&self, partition: &Partition, durability: Durability) -> Class {
+        let rests_on = self.ceiling_lsn.max(partition.announced.load(Ordering::Relaxed));
+        if rests_on > self.shared.settled().durable { Class::Durable } else { durability.class() }
+    }
+
+    /// The answer waits until the deletion is durable: a crash may take it back.
+    fn refuse_deleted(&self, partition: &Partition) -> Result<(), (Refusal, u64)> {
+        if partition.state.lock().deleted { Err((Refusal::PartitionDeleted, self.next_lsn - 1)) } else { Ok(()) }
+    }
+
     fn sequence_change(&mut self, change: &Change) -> Result<Outcome, (Refusal, u64)> {
         let lsn = match change {
-            Change::Create(partition) => self.announce(partition).unwrap_or(self.next_lsn - 1),
+            Change::Create(partition) => {
+                self.refuse_deleted(partition)?;
+                self.announce(partition).unwrap_or(self.next_lsn - 1)
+            }
             Change::Delete(partition) => {
-                if std::mem::replace(&mut partition.state.lock().deleted, true) {
-                    return Err((Refusal::PartitionDeleted, 0));
-                }
+                self.refuse_deleted(partition)?;
+                partition.state.lock().deleted = true;
                 self.announce(partition);
                 let lsn = self.encode(&Entry::PartitionDeleted { partition: partition.number });
                 let mut table = self.shared.table.write();
@@ -346,6 +370,7 @@ impl Sequencer {
                 lsn
             }
             Change::Counted { partition, sealed } => {
+                self.refuse_deleted(partition)?;
                 let first_sequence = -i64::try_from(*sealed).unwrap_or(0);
                 let lsn = self.encode(&Entry::Counted { partition: partition.number, first_sequence });
                 partition.state.lock().first_sequence = first_sequence;
@@ -366,10 +391,8 @@ impl Sequencer {
         first: u64,
         how: entry::Disposal,
     ) -> Result<u64, (Refusal, u64)> {
+        self.refuse_deleted(partition)?;
         let mut state = partition.state.lock();
-        if state.deleted {
-            return Err((Refusal::PartitionDeleted, 0));
-        }
         let first_sequence = if first == state.end {
             let sequence = state.sequence;
             state.start_segment(first, sequence);
@@ -412,6 +435,8 @@ impl Sequencer {
         if self.unsynced.last() != Some(&place.generation) {
             self.unsynced.push(place.generation);
         }
+        self.unsynced_bytes += self.turn.len() as u64;
+        self.sync_due |= self.unsynced_bytes > UNSYNCED_BYTES_MAX;
         self.shared.watermarks.wrote(self.next_lsn - 1);
         let statistics = &self.shared.statistics;
         statistics.turns.fetch_add(1, Ordering::Relaxed);
@@ -457,7 +482,7 @@ impl Sequencer {
         for partition in &self.touched {
             let mut state = partition.state.lock();
             let eager = state.pending.len() >= APPLY_BYTES;
-            if pressed {
+            if pressed && self.shared.may_apply(partition) {
                 drop(state);
                 // An error is remembered by the partition or the disk; the bytes stay in the commit log.
                 let _ = self.shared.apply(partition);
@@ -513,6 +538,7 @@ impl Sequencer {
         }
         let settled = self.next_lsn - 1;
         self.unsynced.clear();
+        self.unsynced_bytes = 0;
         (self.sync_due, self.sync_by) = (false, None);
         self.syncs += 1;
         if !self.unpublished.is_empty() {
@@ -554,7 +580,7 @@ impl Sequencer {
         let mut partitions: Vec<_> = table
             .by_number
             .values()
-            .filter(|partition| partition.announced.load(Ordering::Relaxed))
+            .filter(|partition| partition.is_announced())
             .map(|partition| (Arc::clone(partition), partition.head()))
             .collect();
         partitions.sort_by_key(|(partition, _)| partition.number);
@@ -582,15 +608,6 @@ impl Sequencer {
     }
 }
 
-fn refuse_unwritable(partition: &Partition) -> Result<(), (Refusal, u64)> {
-    let state = partition.state.lock();
-    match &state.failed {
-        _ if state.deleted => Err((Refusal::PartitionDeleted, 0)),
-        Some(why) => Err((Refusal::PartitionFailed(Arc::clone(why)), 0)),
-        None => Ok(()),
-    }
-}
-
 /// The most bytes a submission takes in a turn.
 fn needed_bytes(submission: &Submission) -> usize {
     submission.bytes.len() + submission.items.iter().map(needed_by_item).sum::<usize>()
@@ -611,7 +628,7 @@ fn needed_by_item(item: &Item) -> usize {
             Change::Barrier => return 0,
         },
     };
-    let announcement = if partition.announced.load(Ordering::Relaxed) {
+    let announcement = if partition.is_announced() {
         0
     } else {
         partition.topic.len() + partition.root.as_os_str().len() * 3

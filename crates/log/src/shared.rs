@@ -112,8 +112,17 @@ impl Shared {
         self.watermarks.load()
     }
 
-    /// Writes what is pending of a partition into its segments.
+    /// Whether the partition exists durably. Before that it has no files: after a power cut they would be taken for
+    /// those of another program.
+    pub(crate) fn may_apply(&self, partition: &Partition) -> bool {
+        partition.announced.load(Ordering::Relaxed) <= self.settled().durable
+    }
+
+    /// Writes what is pending of a partition into its segments, if they may be written.
     pub(crate) fn apply(&self, partition: &Partition) -> io::Result<usize> {
+        if !self.may_apply(partition) {
+            return Ok(0);
+        }
         let result = partition.apply(&self.files);
         match &result {
             Ok(done) => {
