@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_metaq");
 
@@ -304,6 +304,41 @@ fn a_failed_sync_of_the_commit_log_ends_writing_and_nothing_else() {
     let mut wire = broker.connect();
     check(&ledger, &mut wire);
     assert_eq!(put(&mut wire, &mut ledger, 500).status(), Some(200));
+    check(&ledger, &mut wire);
+    drop(wire);
+    broker.stop();
+}
+
+#[test]
+fn a_disk_that_stalls_holds_up_puts_and_nothing_else() {
+    let (faults, setup) = faulty();
+    let broker = setup.start();
+    let mut ledger = Ledger::new(1);
+    let mut wire = broker.connect();
+    assert_eq!(put(&mut wire, &mut ledger, 500).status(), Some(200));
+    faults.only("/commit/");
+    faults.sync_takes(6000);
+    let began = Instant::now();
+    let (_, body) = ledger.next("t", 0, 500);
+    wire.send(Put::to("t", 0, &body).opaque(7).bytes());
+    for opaque in 10..20 {
+        let frame = wire.ask(format!("version {opaque}\r\n"));
+        assert_eq!((frame.status(), frame.opaque()), (Some(200), opaque), "a heartbeat waits for a put");
+        assert_eq!(wire.ask(format!("stats {opaque}\r\n")).status(), Some(200));
+        assert!(wire.ask("get t g 0 0 1000 9\r\n").is_value(), "what is safe can be read");
+    }
+    assert!(began.elapsed() < Duration::from_millis(1900), "took {:?}", began.elapsed());
+    // By 2 s it is decided: nobody knows.
+    let frame = wire.frame();
+    assert_eq!((frame.status(), frame.opaque()), (Some(500), 7), "{frame}");
+    assert!(frame.text().starts_with("outcome-unknown: "), "{frame}");
+    assert!((Duration::from_millis(1900)..Duration::from_secs(5)).contains(&began.elapsed()), "{:?}", began.elapsed());
+    let (_, end) = bounds(&mut wire, "t", 0).unwrap();
+    assert_eq!(end, 520, "what isn't synced is shown");
+    faults.sync_takes(0);
+    until(PATIENCE, "puts to be taken again", || {
+        (put(&mut wire, &mut ledger, 500).status() == Some(200)).then_some(())
+    });
     check(&ledger, &mut wire);
     drop(wire);
     broker.stop();

@@ -8,6 +8,7 @@
 //   12  i32  most bytes that a write writes, 0 = all
 //   16  i64  milliseconds added to the wall clock
 //   24  i32  how many calls were given a fault
+//   28  i32  milliseconds that fsync and fdatasync take longer
 //   64  text, ended by a zero: only files with this in their path are concerned; empty = all
 //
 // Sockets, pipes and the like are never concerned.
@@ -35,7 +36,8 @@ struct orders {
     volatile int32_t write_bytes_max;
     volatile int64_t clock_ms;
     volatile int32_t faults;
-    char unused[36];
+    volatile int32_t sync_ms;
+    char unused[32];
     volatile char path[4032];
 };
 
@@ -77,12 +79,24 @@ static size_t allowed(int file, size_t size) {
     return most;
 }
 
+static void dawdle(int file) {
+    if (orders->sync_ms == 0 || !is_concerned(file)) return;
+    __atomic_add_fetch(&orders->faults, 1, __ATOMIC_SEQ_CST);
+    // In steps, so that an order that is taken back is felt.
+    for (int32_t waited = 0; waited < orders->sync_ms; waited++) {
+        struct timespec step = {0, 1000000};
+        nanosleep(&step, NULL);
+    }
+}
+
 int fsync(int file) {
+    dawdle(file);
     if (fails(file, orders->sync_errno)) return -1;
     return (int)syscall(SYS_fsync, file);
 }
 
 int fdatasync(int file) {
+    dawdle(file);
     if (fails(file, orders->sync_errno)) return -1;
     return (int)syscall(SYS_fdatasync, file);
 }

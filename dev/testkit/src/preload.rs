@@ -17,6 +17,7 @@ const READ_AT: u64 = 8;
 const WRITE_MAX_AT: u64 = 12;
 const CLOCK_AT: u64 = 16;
 const COUNT_AT: u64 = 24;
+const SYNC_MS_AT: u64 = 28;
 const PATH_AT: u64 = 64;
 
 /// The faults of one broker; none at first.
@@ -76,6 +77,11 @@ impl Faults {
         self.set(SYNC_AT, error.map_or(0, Errno::raw_os_error));
     }
 
+    /// Syncs take so much longer.
+    pub fn sync_takes(&self, milliseconds: i32) {
+        self.set(SYNC_MS_AT, milliseconds);
+    }
+
     /// Writes fail so, or work again.
     pub fn write_error(&self, error: Option<Errno>) {
         self.set(WRITE_AT, error.map_or(0, Errno::raw_os_error));
@@ -113,6 +119,7 @@ impl Default for Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_preloaded_program_meets_its_faults() {
@@ -138,6 +145,11 @@ mod tests {
         assert!(faults.count() > 0);
         faults.sync(None);
         assert!(run("target-of-faults"));
+        faults.sync_takes(300);
+        let began = Instant::now();
+        assert!(run("other") && began.elapsed() < Duration::from_millis(300));
+        let began = Instant::now();
+        assert!(run("target-of-faults") && began.elapsed() >= Duration::from_millis(300));
     }
 
     #[test]
