@@ -128,23 +128,19 @@ fn copy(disk: &dyn Disk, from: &Path, to: &Path, len: u64) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use crate::configuration::{Settings, Sources};
+    use crate::opening::log_options;
     use crate::testbed::Testbed;
     use metaq_disk::{CrashChoice, Disk};
-    use metaq_log::Options;
     use std::path::Path;
 
     const FILE: &str = "maxSegmentSize=2000\nupdateConsumerOffsets=true\n[topic=*]\nnumPartitions=3\n";
 
     fn open_backup(bed: &Testbed) -> Testbed {
         let image = bed.disk.crash_image(&mut CrashChoice::Nothing);
-        let mut options = Options::new("/backup", "/backup");
-        options.ring.file_bytes = 256 * 1024;
-        Testbed::with(
-            image,
-            options,
-            format!("[system]\ndataPath=/backup\ncommitFileBytes=256*1024\nmessageBytesMax=16*1024\n{FILE}"),
-            bed.now(),
-        )
+        let text = format!("[system]\ndataPath=/backup\ncommitFileBytes=256*1024\nmessageBytesMax=16*1024\n{FILE}");
+        let settings = Settings::load(&Sources { file: Some(text.as_bytes()), overrides: &[], home: None }).unwrap();
+        Testbed::with(image, log_options(&settings, "metaq test", None), text, bed.now())
     }
 
     #[test]

@@ -9,7 +9,6 @@ use crate::topics::Topics;
 use arc_swap::ArcSwap;
 use metaq_log::{Class, Log, Partition};
 use parking_lot::Mutex;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -118,17 +117,4 @@ impl Broker {
     pub(crate) fn called(&self, partition: &Partition) -> String {
         format!("{} {}", partition.topic, self.partition_name(partition.index))
     }
-}
-
-/// The folders that hold partitions by these settings: the broker's own first, then those of topic sections.
-pub fn data_paths(settings: &Settings) -> Vec<PathBuf> {
-    let mut paths = vec![settings.data_path.clone()];
-    let sections = settings.effective().into_iter().filter(|value| value.section.starts_with("topic="));
-    for path in sections.filter(|value| value.key.name == "dataPath").filter_map(|value| value.value) {
-        let path = PathBuf::from(path);
-        if !paths.contains(&path) {
-            paths.push(path);
-        }
-    }
-    paths
 }

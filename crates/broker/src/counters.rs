@@ -54,72 +54,78 @@ impl Tally {
     }
 }
 
+/// A number for each [`Counted`]: how often; of [`Counted::MessageSize`], the bytes.
 #[derive(Debug, Default)]
-struct Counter {
-    count: AtomicU64,
-    value: AtomicU64,
-}
+struct Numbers([AtomicU64; 6]);
 
-impl Counter {
-    fn add(&self, count: u64, value: u64) {
-        self.count.fetch_add(count, Relaxed);
-        self.value.fetch_add(value, Relaxed);
+impl Numbers {
+    fn add(&self, what: Counted, number: u64) {
+        self.0[what as usize].fetch_add(number, Relaxed);
     }
 
-    fn tally(&self) -> Tally {
-        Tally { count: self.count.load(Relaxed), value: self.value.load(Relaxed) }
+    fn number(&self, what: Counted) -> u64 {
+        self.0[what as usize].load(Relaxed)
+    }
+
+    fn tally(&self, what: Counted) -> Tally {
+        let value = self.number(what);
+        let count = if what == Counted::MessageSize { self.number(Counted::Put) } else { value };
+        Tally { count, value }
+    }
+
+    fn set_to(&self, other: &Numbers) {
+        self.0.iter().zip(&other.0).for_each(|(mine, theirs)| mine.store(theirs.load(Relaxed), Relaxed));
+    }
+
+    fn add_all(&self, other: &Numbers) {
+        Counted::ALL.iter().for_each(|what| self.add(*what, other.number(*what)));
     }
 }
 
-/// The counters of one topic, or of what belongs to none.
+/// The counters of one topic, or of what belongs to none. On cache lines of their own.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Counters {
-    all: [Counter; 6],
-    realtime: [Counter; 6],
+    all: Numbers,
+    realtime: Numbers,
     /// What the realtime counters stood at when they were last reset.
-    base: [Counter; 6],
+    base: Numbers,
 }
 
 impl Counters {
-    /// Counts `count` things whose values add up to `value`. `realtime`: for `stats realtime` too.
-    pub(crate) fn add(&self, what: Counted, count: u64, value: u64, realtime: bool) {
-        self.all[what as usize].add(count, value);
+    /// Counts. `realtime`: for `stats realtime` too.
+    pub(crate) fn add(&self, what: Counted, number: u64, realtime: bool) {
+        self.all.add(what, number);
         if realtime {
-            self.realtime[what as usize].add(count, value);
+            self.realtime.add(what, number);
         }
     }
 
     /// Since the process began.
     pub(crate) fn total(&self, what: Counted) -> Tally {
-        self.all[what as usize].tally()
+        self.all.tally(what)
     }
 
     /// Of the realtime counters, since the process began.
     pub(crate) fn ever(&self, what: Counted) -> Tally {
-        self.realtime[what as usize].tally()
+        self.realtime.tally(what)
     }
 
     /// Of the realtime counters, since the last reset.
     pub(crate) fn recent(&self, what: Counted) -> Tally {
-        self.ever(what).minus(self.base[what as usize].tally())
+        self.ever(what).minus(self.base.tally(what))
     }
 
     /// Begins the realtime counters anew.
     pub(crate) fn reset(&self) {
-        for (base, counter) in self.base.iter().zip(&self.realtime) {
-            let tally = counter.tally();
-            base.count.store(tally.count, Relaxed);
-            base.value.store(tally.value, Relaxed);
-        }
+        self.base.set_to(&self.realtime);
     }
 
     /// Takes over what another one has counted.
     pub(crate) fn absorb(&self, other: &Counters) {
-        let lists = [(&self.all, &other.all), (&self.realtime, &other.realtime), (&self.base, &other.base)];
-        for (mine, theirs) in lists.into_iter().flat_map(|(mine, theirs)| mine.iter().zip(theirs)) {
-            let tally = theirs.tally();
-            mine.add(tally.count, tally.value);
-        }
+        self.all.add_all(&other.all);
+        self.realtime.add_all(&other.realtime);
+        self.base.add_all(&other.base);
     }
 }
 
@@ -130,10 +136,15 @@ mod tests {
     #[test]
     fn a_reset_begins_realtime_anew_and_keeps_the_totals() {
         let counters = Counters::default();
-        counters.add(Counted::MessageSize, 2, 30, true);
-        counters.add(Counted::MessageSize, 1, 5, false);
+        let put = |bytes, realtime| {
+            counters.add(Counted::Put, 1, realtime);
+            counters.add(Counted::MessageSize, bytes, realtime);
+        };
+        put(10, true);
+        put(20, true);
+        put(5, false);
         counters.reset();
-        counters.add(Counted::MessageSize, 1, 7, true);
+        put(7, true);
         assert_eq!(counters.recent(Counted::MessageSize), Tally { count: 1, value: 7 });
         assert_eq!(counters.ever(Counted::MessageSize), Tally { count: 3, value: 37 });
         assert_eq!(counters.total(Counted::MessageSize), Tally { count: 4, value: 42 });
@@ -142,9 +153,9 @@ mod tests {
     #[test]
     fn what_a_removed_topic_counted_stays_counted() {
         let (rest, removed) = (Counters::default(), Counters::default());
-        removed.add(Counted::Get, 3, 3, true);
+        removed.add(Counted::Get, 3, true);
         removed.reset();
-        removed.add(Counted::Get, 1, 1, true);
+        removed.add(Counted::Get, 1, true);
         rest.absorb(&removed);
         assert_eq!(rest.recent(Counted::Get).count, 1);
         assert_eq!(rest.total(Counted::Get).count, 4);

@@ -128,8 +128,8 @@ impl Broker {
         let counted = [(Counted::Get, true), (Counted::GetMiss, missed), (Counted::Offset, moved)];
         for (what, _) in counted.into_iter().filter(|(_, counted)| *counted) {
             match topic {
-                Some((topic, shape)) => topic.count(what, 1, 1, shape),
-                None => self.topics.elsewhere.add(what, 1, 1, false),
+                Some((topic, shape)) => topic.count(what, 1, shape),
+                None => self.topics.elsewhere.add(what, 1, false),
             }
         }
     }
@@ -228,8 +228,8 @@ impl Broker {
     pub fn offset(&self, offset: &Offset<'_>) -> Result<u64, Refused> {
         self.with_topic(&offset.topic, |topic| {
             match topic {
-                Some((topic, shape)) => topic.count(Counted::Offset, 1, 1, shape),
-                None => self.topics.elsewhere.add(Counted::Offset, 1, 1, false),
+                Some((topic, shape)) => topic.count(Counted::Offset, 1, shape),
+                None => self.topics.elsewhere.add(Counted::Offset, 1, false),
             }
             let slot = topic.and_then(|(_, shape)| shape.slot(offset.partition));
             let partition = slot

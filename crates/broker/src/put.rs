@@ -24,11 +24,11 @@ impl Broker {
             ));
         }
         self.with_accepted(&put.topic, |topic, shape| {
-            topic.count(Counted::Put, 1, 1, shape);
-            topic.count(Counted::MessageSize, 1, put.body.len() as u64, shape);
+            topic.count(Counted::Put, 1, shape);
+            topic.count(Counted::MessageSize, put.body.len() as u64, shape);
             let result = self.judge_put(put, topic, shape, submission);
             if result.is_err() {
-                topic.count(Counted::PutFailed, 1, 1, shape);
+                topic.count(Counted::PutFailed, 1, shape);
             }
             result
         })
@@ -60,11 +60,11 @@ impl Broker {
     pub fn put_batch(&self, batch: &Batch<'_>, submission: &mut Submission) -> Result<(), Refused> {
         let count = u64::from(batch.count);
         self.with_accepted(&batch.topic, |topic, shape| {
-            topic.count(Counted::Put, count, count, shape);
-            topic.count(Counted::MessageSize, count, batch.body.len() as u64, shape);
+            topic.count(Counted::Put, count, shape);
+            topic.count(Counted::MessageSize, batch.body.len() as u64, shape);
             let result = self.judge_batch(batch, topic, shape, submission);
             if result.is_err() {
-                topic.count(Counted::PutFailed, count, count, shape);
+                topic.count(Counted::PutFailed, count, shape);
             }
             result
         })
@@ -119,8 +119,8 @@ impl Broker {
         match self.topics.accept(name, &self.log, &self.settings) {
             Ok(topic) => then(&topic, &topic.shape.load()),
             Err(refused) => {
-                self.topics.elsewhere.add(Counted::Put, 1, 1, false);
-                self.topics.elsewhere.add(Counted::PutFailed, 1, 1, false);
+                self.topics.elsewhere.add(Counted::Put, 1, false);
+                self.topics.elsewhere.add(Counted::PutFailed, 1, false);
                 Err(refused)
             }
         }
@@ -203,8 +203,8 @@ impl Broker {
             }
             Outcome::Refused(refusal) => {
                 self.with_topic(&partition.topic, |topic| match topic {
-                    Some((topic, shape)) => topic.count(Counted::PutFailed, 1, 1, shape),
-                    None => self.topics.elsewhere.add(Counted::PutFailed, 1, 1, false),
+                    Some((topic, shape)) => topic.count(Counted::PutFailed, 1, shape),
+                    None => self.topics.elsewhere.add(Counted::PutFailed, 1, false),
                 });
                 Refused::by_log(refusal, self.called(partition)).answer(opaque, out);
             }

@@ -142,9 +142,15 @@ impl Broker {
         lines.key("get_miss", total(Counted::GetMiss));
         lines.key("put_failed", total(Counted::PutFailed));
         lines.key("total_messages", messages);
-        lines.key("topics", self.topics.all().len());
+        lines.key("topics", self.topics.all().len() + self.patterns_alone().len());
         lines.key("config_checksum", settings.config_checksum);
         lines.end()
+    }
+
+    /// The sections of the file that are no topic's name: the original counts them as topics without messages.
+    fn patterns_alone(&self) -> Vec<String> {
+        let settings = self.settings.load();
+        settings.topic_sections().filter(|one| !one.is_literal()).map(|one| one.as_str().to_owned()).collect()
     }
 
     /// Partitions, messages and bytes of a topic.
@@ -169,6 +175,7 @@ impl Broker {
             ));
         }
         empty.iter().for_each(|topic| lines.key(&topic.name, "*Empty*"));
+        self.patterns_alone().iter().for_each(|pattern| lines.key(pattern, "*Empty*"));
         lines.end()
     }
 
@@ -187,10 +194,11 @@ impl Broker {
         let mut lines = Lines::begin();
         let topic = self.topics.find(name);
         let shape = topic.as_ref().map(|topic| topic.shape.load_full());
+        let is_pattern = self.settings.load().topic_sections().any(|section| section.as_str() == name);
         let code = match &shape {
             Some(shape) if shape.has_data() => 0,
-            None => 1,
-            Some(_) => 2,
+            None if !is_pattern => 1,
+            _ => 2,
         };
         let (partitions, messages, bytes) = shape.as_ref().map_or((0, 0, 0), |shape| self.size(shape));
         lines.line(format_args!("{name}"));
@@ -308,9 +316,232 @@ fn ratio(of: u64, by: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// What was asked of a topic, or of the broker, since the process began; for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Messages put, also refused ones.
+    pub puts: u64,
+    /// Bytes of their bodies.
+    pub put_bytes: u64,
+    /// Puts refused.
+    pub puts_failed: u64,
+    /// Gets, and parts of fetches.
+    pub gets: u64,
+    /// Gets that found nothing.
+    pub gets_missed: u64,
+    /// Asking for a position.
+    pub offsets: u64,
+    /// Partitions that exist.
+    pub partitions: u64,
+    /// Messages kept.
+    pub messages: u64,
+    /// Bytes of messages kept.
+    pub bytes: u64,
+}
+
+impl Counts {
+    fn of(tally: impl Fn(Counted) -> Tally) -> Self {
+        Self {
+            puts: tally(Counted::Put).count,
+            put_bytes: tally(Counted::MessageSize).value,
+            puts_failed: tally(Counted::PutFailed).count,
+            gets: tally(Counted::Get).count,
+            gets_missed: tally(Counted::GetMiss).count,
+            offsets: tally(Counted::Offset).count,
+            ..Self::default()
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            puts: self.puts + other.puts,
+            put_bytes: self.put_bytes + other.put_bytes,
+            puts_failed: self.puts_failed + other.puts_failed,
+            gets: self.gets + other.gets,
+            gets_missed: self.gets_missed + other.gets_missed,
+            offsets: self.offsets + other.offsets,
+            partitions: self.partitions + other.partitions,
+            messages: self.messages + other.messages,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+impl Broker {
+    /// The counts of each topic, by name.
+    pub fn topic_counts(&self) -> Vec<(Arc<str>, Counts)> {
+        let topics = self.topics.sorted();
+        let counts = topics.iter().map(|topic| {
+            let (partitions, messages, bytes) = self.size(&topic.shape.load());
+            let counts = Counts::of(|what| topic.counters.total(what));
+            (Arc::clone(&topic.name), Counts { partitions: partitions as u64, messages, bytes, ..counts })
+        });
+        counts.collect()
+    }
+
+    /// The counts of all topics, and of what belongs to none.
+    pub fn counts(&self) -> Counts {
+        let elsewhere = Counts::of(|what| self.topics.elsewhere.total(what));
+        self.topic_counts().into_iter().map(|(_, counts)| counts).fold(elsewhere, Counts::plus)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testbed::Testbed;
+    use std::time::Duration;
+
+    const FILE: &str = "[topic=t]\nstat=true\nnumPartitions=2\n[topic=quiet]\n[topic=empty]\n[topic=wild*]\n";
+
+    /// The text of an answer, which must be as long as it says.
+    fn ask(bed: &Testbed, line: &str) -> String {
+        let answer = bed.answer(line);
+        let (head, body) = answer.split_once("\r\n").unwrap();
+        assert_eq!(head, format!("result 200 {} 7", body.len()), "{line:?}");
+        body.to_owned()
+    }
+
+    fn lines(body: &str) -> Vec<&str> {
+        let body = body.strip_prefix("STATS\r\n").and_then(|body| body.strip_suffix("END\r\n")).unwrap();
+        body.split_terminator("\r\n").collect()
+    }
+
+    #[test]
+    fn the_summary_has_the_keys_of_the_original_in_their_order() {
+        let bed = Testbed::begin(FILE);
+        bed.put("t", 0, "hello");
+        bed.put("quiet", 0, "hello");
+        bed.answer("put t 9 1 0 1\r\nx");
+        bed.answer("put nosuch 0 1 0 1\r\nx");
+        bed.answer("get t g 0 0 100 1\r\n");
+        bed.answer("get nosuch g 0 0 100 1\r\n");
+        bed.answer("get t g 0 -1 100 1\r\n");
+        bed.answer("offset t g 0 0 1\r\n");
+        bed.broker.gauges().connections.store(3, Relaxed);
+        bed.pass(Duration::from_millis(5500));
+        let body = ask(&bed, "stats  7\r\n");
+        let lines = lines(&body);
+        let keys: Vec<_> = lines.iter().map(|line| line.split_once(' ').unwrap().0).collect();
+        assert_eq!(
+            keys,
+            [
+                "pid",
+                "broker_id",
+                "port",
+                "uptime",
+                "version",
+                "slave",
+                "curr_connections",
+                "threads",
+                "cmd_put",
+                "cmd_get",
+                "cmd_offset",
+                "tx_begin",
+                "tx_xa_begin",
+                "tx_commit",
+                "tx_rollback",
+                "get_miss",
+                "put_failed",
+                "total_messages",
+                "topics",
+                "config_checksum"
+            ]
+        );
+        for line in [
+            "pid 4711",
+            "uptime 5",
+            "version 1.4.6.3-test",
+            "slave false",
+            "curr_connections 3",
+            "cmd_put 4",
+            "cmd_get 3",
+            "cmd_offset 2",
+            "get_miss 2",
+            "put_failed 2",
+            "total_messages 2",
+            "topics 4",
+        ] {
+            assert!(lines.contains(&line), "{line}: {lines:?}");
+        }
+        let counts = bed.broker.counts();
+        assert_eq!((counts.puts, counts.puts_failed, counts.gets, counts.messages, counts.bytes), (4, 2, 3, 2, 50));
+    }
+
+    #[test]
+    fn topics_with_and_without_messages_are_listed() {
+        let bed = Testbed::begin(FILE);
+        bed.put("t", 1, "hello");
+        bed.put("wildcard", 0, "hello");
+        let body = ask(&bed, "stats topics 7\r\n");
+        assert_eq!(
+            lines(&body),
+            [
+                "t partitions 1 message_count 1 message_bytes 25 accept_publish true accept_subscribe true",
+                "wildcard partitions 1 message_count 1 message_bytes 25 accept_publish true accept_subscribe true",
+                "empty *Empty*",
+                "quiet *Empty*",
+                "wild* *Empty*",
+            ]
+        );
+        let body = ask(&bed, "stats offsets 7\r\n");
+        assert_eq!(lines(&body), ["t part 1 min_offset 0 max_offset 25", "wildcard part 0 min_offset 0 max_offset 25"]);
+    }
+
+    #[test]
+    fn a_topic_tells_what_is_counted_of_it() {
+        let bed = Testbed::begin(FILE);
+        let body = ask(&bed, "stats 5 7\r\n");
+        assert_eq!(lines(&body)[..5], ["5", "resultCode 1", "partitions 0", "message_count 0", "bytes 0"]);
+        assert_eq!(lines(&body)[5..], Counted::ALL.map(|what| format!("topic_realtime_{} null", what.name())));
+        bed.put("t", 0, "hello");
+        bed.put("t", 0, "hello you");
+        bed.put("quiet", 0, "hello");
+        bed.pass(Duration::from_secs(4));
+        let body = ask(&bed, "stats t 7\r\n");
+        assert_eq!(lines(&body)[..5], ["t", "resultCode 0", "partitions 1", "message_count 2", "bytes 54"]);
+        assert_eq!(lines(&body)[5], "topic_realtime_put Count=2,Value=2,Value/Count=1,Count/Duration=0.5,Duration=4");
+        let sizes = "topic_realtime_message_size Count=2,Value=14,Value/Count=7,Count/Duration=0.5,Duration=4";
+        assert_eq!(lines(&body)[10], sizes);
+        assert_eq!(lines(&body)[6], "topic_realtime_get null");
+        let body = ask(&bed, "stats quiet 7\r\n");
+        assert_eq!(lines(&body)[5], "topic_realtime_put Invalid keyTwo:quiet");
+        assert_eq!(lines(&ask(&bed, "stats empty 7\r\n"))[1], "resultCode 2");
+        assert_eq!(lines(&ask(&bed, "stats wild* 7\r\n"))[1], "resultCode 2");
+    }
+
+    #[test]
+    fn realtime_begins_anew_by_a_reset_and_after_half_an_hour() {
+        let bed = Testbed::begin(FILE);
+        let put_line = |bed: &Testbed| lines(&ask(bed, "stats realtime 7\r\n"))[0].to_owned();
+        assert_eq!(put_line(&bed), "realtime_put null");
+        bed.put("t", 0, "hello");
+        bed.pass(Duration::from_secs(2));
+        assert_eq!(put_line(&bed), "realtime_put Count=1,Value=1,Value/Count=1,Count/Duration=0.5,Duration=2");
+        assert_eq!(lines(&ask(&bed, "stats reset 7\r\n")), ["reset ok"]);
+        assert_eq!(
+            put_line(&bed),
+            "realtime_put Count=0,Value=0,Value/Count=invalid,Count/Duration=invalid,Duration=0"
+        );
+        bed.put("t", 0, "hello");
+        bed.pass(Duration::from_secs(1799));
+        assert!(put_line(&bed).starts_with("realtime_put Count=1,"));
+        bed.pass(Duration::from_secs(1));
+        assert!(put_line(&bed).starts_with("realtime_put Count=0,"));
+    }
+
+    #[test]
+    fn other_items_have_their_lines() {
+        let bed = Testbed::begin(FILE);
+        let body = ask(&bed, "stats help 7\r\n");
+        let items: Vec<_> = lines(&body).iter().map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(items, ["*EMPTY*", "help", "topics", "offsets", "realtime", "config"]);
+        assert!(ask(&bed, "stats config 7\r\n").ends_with(FILE));
+        let body = ask(&bed, "stats metaq.limits 7\r\n");
+        assert!(lines(&body).contains(&"messageBytesMax 16384"), "{body}");
+        let body = ask(&bed, "stats metaq.memory 7\r\n");
+        assert!(lines(&body).iter().any(|line| line.starts_with("pending_bytes ")), "{body}");
+    }
 
     #[test]
     fn realtime_values_have_no_trailing_zeros_and_say_what_is_invalid() {

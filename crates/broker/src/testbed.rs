@@ -1,7 +1,8 @@
 //! A broker on a simulated disk, with a clock that tests move, for the tests of use cases.
 
-use crate::broker::{Broker, data_paths};
+use crate::broker::Broker;
 use crate::configuration::{Settings, Sources};
+use crate::opening::log_options;
 use crate::refused::Refused;
 use crate::surroundings::{Loaded, Surroundings};
 use metaq_disk::{CrashChoice, Disk, FaultyDisk, Kind};
@@ -64,11 +65,8 @@ impl Testbed {
     pub(crate) fn on(disk: FaultyDisk, file: &str, now: u64) -> Self {
         let text = format!("{SMALL}{file}");
         let settings = load(&text).unwrap().settings;
-        let mut options = Options::new(&settings.data_log_path, &settings.data_path);
-        options.data_paths = data_paths(&settings);
-        options.broker = settings.broker_id;
-        options.ring.file_bytes = settings.log.commit_file_bytes;
-        options.apply_after = Duration::from_millis(20);
+        let apply_after = Duration::from_millis(20);
+        let options = Options { apply_after, ..log_options(&settings, "metaq test", None) };
         Self::with(disk, options, text, now)
     }
 

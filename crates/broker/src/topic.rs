@@ -56,8 +56,8 @@ impl Topic {
         Self { name: name.into(), counters: Counters::default(), shape: ArcSwap::from_pointee(shape) }
     }
 
-    pub(crate) fn count(&self, what: Counted, count: u64, value: u64, shape: &Shape) {
-        self.counters.add(what, count, value, shape.realtime);
+    pub(crate) fn count(&self, what: Counted, number: u64, shape: &Shape) {
+        self.counters.add(what, number, shape.realtime);
     }
 }
 

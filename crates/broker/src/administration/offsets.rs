@@ -2,12 +2,13 @@
 
 use crate::broker::Broker;
 use crate::lines::{self, Line};
+use crate::put::opaque_of;
 use crate::refused::Refused;
 use crate::spaces;
-use metaq_log::{Change, Partition, StateChange};
-use metaq_protocol::ErrorCode;
+use metaq_log::{Change, Item, Outcome, Partition, StateChange, Submission, What};
 use metaq_protocol::extension::OffsetsCommand;
 use metaq_protocol::name::check_group;
+use metaq_protocol::{ErrorCode, Status, answer};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -93,10 +94,30 @@ impl Broker {
         }
     }
 
-    /// What `offsets commit` changes in the log's durable map, if it may: for a front that submits it with its puts.
-    pub fn commit_change(&self, command: &OffsetsCommand<'_>) -> Result<Change, Refused> {
+    /// Judges an `offsets commit` and adds it to a submission, so that many need no thread each; the item's tag is the
+    /// opaque. Refused: nothing was added.
+    pub fn commit_position(
+        &self,
+        command: &OffsetsCommand<'_>,
+        opaque: i32,
+        submission: &mut Submission,
+    ) -> Result<(), Refused> {
         let position = self.committed(command)?;
-        Ok(Change::State { conditions: vec![], changes: vec![position.change()] })
+        let change = Change::State { conditions: vec![], changes: vec![position.change()] };
+        submission.items.push(Item { tag: opaque.into(), what: What::Change(Box::new(change)) });
+        Ok(())
+    }
+
+    /// Appends the answer to a change that was submitted, for what became of it.
+    pub fn answer_change(&self, tag: i64, outcome: &Outcome, out: &mut Vec<u8>) {
+        let opaque = opaque_of(tag);
+        match outcome {
+            Outcome::Changed { lsn } => {
+                answer::result(out, Status::Ok, opaque, lines::text([Line::new("changed", lsn)]).as_bytes());
+            }
+            Outcome::Refused(refusal) => Refused::by_log(refusal, "the change").answer(opaque, out),
+            Outcome::Appended { .. } => unreachable!("a change was answered as an append"),
+        }
     }
 
     fn commit(&self, command: &OffsetsCommand<'_>) -> Result<String, Refused> {

@@ -180,6 +180,28 @@ fn positions_of_groups_are_kept_copied_and_deleted() {
 }
 
 #[test]
+fn a_position_can_be_committed_with_puts() {
+    let bed = Testbed::begin(FILE);
+    bed.put("t", 0, "hello");
+    let commit = |position| metaq_protocol::extension::OffsetsCommand::Commit {
+        group: "g".into(),
+        topic: "t".into(),
+        partition: 0,
+        position,
+        id: None,
+    };
+    let mut submission = bed.submission();
+    bed.broker.commit_position(&commit(26), 5, &mut submission).unwrap_err();
+    bed.broker.commit_position(&commit(25), 5, &mut submission).unwrap();
+    assert_eq!(submission.items.len(), 1);
+    let done = bed.settle(submission);
+    let mut out = Vec::new();
+    bed.broker.answer_change(done.items[0].tag, &done.outcomes[0], &mut out);
+    assert!(out.starts_with(b"result 200 ") && out.windows(12).any(|part| part == b" 5\r\nchanged="), "{out:?}");
+    assert_eq!(ask(&bed, "offsets fetch g t 0")[0].value("position"), Some("25"));
+}
+
+#[test]
 fn a_reload_changes_what_can_be_changed_and_names_the_rest() {
     let bed = Testbed::begin(FILE);
     bed.put("t", 0, "x");

@@ -56,6 +56,11 @@ impl Settings {
         self.written.topics.iter().map(|section| &section.pattern).filter(|p| p.is_literal()).map(TopicPattern::as_str)
     }
 
+    /// All topic sections, patterns too, in the order of the file.
+    pub fn topic_sections(&self) -> impl Iterator<Item = &TopicPattern> {
+        self.written.topics.iter().map(|section| &section.pattern)
+    }
+
     /// What holds for a topic by the file, the environment and the flags.
     pub fn topic(&self, topic: &str) -> TopicSettings {
         self.of_layers(&self.layers(topic, None))
