@@ -1,7 +1,9 @@
 //! The applier: writes pending bytes into segments in the background, removes what was trimmed, and watches for room.
 
+use crate::checkpoint::KeptDisposal;
 use crate::entry;
 use crate::files::{FileKey, FileKind, INDEX_SUFFIX, path};
+use crate::folder::{SegmentFile, segments};
 use crate::partition::Partition;
 use crate::retention;
 use crate::shared::Shared;
@@ -11,28 +13,32 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What is to be disposed of once its entry is durable.
+/// What is to be disposed of. Its entry is durable.
+#[derive(Clone)]
 pub(crate) enum Disposal {
     /// Segments below a position.
-    Trim { lsn: u64, partition: Arc<Partition>, first: u64, how: entry::Disposal },
+    Trim { partition: Arc<Partition>, first: u64, how: entry::Disposal },
     /// A whole partition.
-    Delete { lsn: u64, partition: Arc<Partition> },
+    Delete { partition: Arc<Partition> },
 }
 
 /// How long to wait before a segment is written that couldn't be (there was no room, say), milliseconds.
 const RETRY_MS: u64 = 200;
 /// How often free space is looked at, milliseconds.
 const SPACE_MS: u64 = 1000;
+/// How long to wait before something is disposed of again that couldn't be, milliseconds.
+const DISPOSE_AGAIN_MS: u64 = 60_000;
 
 /// Writes segments. Owns no thread: whoever drives it calls [`Applier::step`].
 pub struct Applier {
     shared: Arc<Shared>,
     next_space: u64,
+    next_dispose: u64,
 }
 
 impl Applier {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, next_space: 0 }
+        Self { shared, next_space: 0, next_dispose: 0 }
     }
 
     /// Does what is due. Gives when to be called again, milliseconds since 1970.
@@ -55,6 +61,12 @@ impl Applier {
                 }
                 Err(_) => {} // The partition is closed and said why.
             }
+        }
+        if now >= self.next_dispose {
+            self.next_dispose = now + DISPOSE_AGAIN_MS;
+            let mut queue = self.shared.apply.lock();
+            let failed = std::mem::take(&mut queue.not_disposed);
+            queue.disposals.extend(failed);
         }
         self.dispose();
         let lazy = self.shared.apply.lock().lazy.front().map_or(u64::MAX, |(due, _)| *due);
@@ -86,41 +98,42 @@ impl Applier {
         }
     }
 
-    fn dispose(&self) {
-        let durable = self.shared.settled().durable;
+    /// Disposes of everything that waits for it; what fails waits to be tried again.
+    pub(crate) fn dispose(&mut self) {
         loop {
-            let disposal = {
-                let mut queue = self.shared.apply.lock();
-                let due = queue.disposals.front().is_some_and(|disposal| disposal.lsn() <= durable);
-                if due { queue.disposals.pop_front() } else { None }
-            };
-            let Some(disposal) = disposal else { return };
+            // It stays in the queue until it is done: a checkpoint made meanwhile says what isn't.
+            let Some(disposal) = self.shared.apply.lock().disposals.front().cloned() else { return };
             let done = match &disposal {
                 Disposal::Trim { partition, first, how, .. } => trim(&self.shared, partition, *first, *how),
-                Disposal::Delete { partition, .. } => {
-                    let deleted = delete(&self.shared, partition);
+                Disposal::Delete { partition } => delete(&self.shared, partition).inspect(|()| {
                     self.shared.table.write().deleting.remove(&(Arc::clone(&partition.topic), partition.index));
-                    deleted
-                }
+                }),
             };
+            let mut queue = self.shared.apply.lock();
+            queue.disposals.pop_front();
             if let Err(error) = done {
                 let partition = disposal.partition();
-                tracing::error!(?partition, %error, "removing trimmed segments failed; they are removed at the next start");
+                tracing::error!(?partition, %error, "removing what is no longer kept failed; it is tried again");
+                queue.not_disposed.push(disposal);
             }
         }
     }
 }
 
 impl Disposal {
-    fn lsn(&self) -> u64 {
+    pub(crate) fn partition(&self) -> &Partition {
         match self {
-            Self::Trim { lsn, .. } | Self::Delete { lsn, .. } => *lsn,
+            Self::Trim { partition, .. } | Self::Delete { partition } => partition,
         }
     }
 
-    fn partition(&self) -> &Partition {
+    /// As a checkpoint keeps it.
+    pub(crate) fn kept(&self) -> KeptDisposal {
         match self {
-            Self::Trim { partition, .. } | Self::Delete { partition, .. } => partition,
+            Self::Trim { partition, first, how } => {
+                KeptDisposal::Trim { partition: partition.number, first: *first, how: *how }
+            }
+            Self::Delete { partition } => KeptDisposal::Delete { folder: partition.folder.clone() },
         }
     }
 }
@@ -129,15 +142,18 @@ impl Disposal {
 pub(crate) fn trim(shared: &Shared, partition: &Partition, first: u64, how: entry::Disposal) -> io::Result<()> {
     shared.apply(partition)?;
     partition.create_files(&shared.files)?;
-    let gone: Vec<u64> = {
+    {
         let mut state = partition.state.lock();
         let keep = state.segments.partition_point(|segment| segment.start < first);
         state.unsynced.retain(|start| *start >= first);
         state.damage.retain(|damage| damage.range.end > first);
         state.new_names = true;
-        state.segments.drain(..keep).map(|segment| segment.start).collect()
-    };
-    for start in &gone {
+        state.segments.drain(..keep);
+    }
+    // What stands there, as an earlier attempt may have been interrupted.
+    let mut gone = segments(&*shared.disk, &partition.folder)?;
+    gone.retain(|segment| segment.start < first);
+    for SegmentFile { start, .. } in &gone {
         forget(shared, partition, *start);
         let segment = path(&partition.folder, *start, FileKind::Segment);
         retention::dispose(&*shared.disk, &segment, how)?;
@@ -149,6 +165,7 @@ pub(crate) fn trim(shared: &Shared, partition: &Partition, first: u64, how: entr
 
 /// Removes a partition's folder with everything of ours in it.
 pub(crate) fn delete(shared: &Shared, partition: &Partition) -> io::Result<()> {
+    let _writer = partition.writer();
     let (starts, pending) = {
         let mut state = partition.state.lock();
         let pending = std::mem::take(&mut state.pending).len();

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::bytes::{Put, Short, Take};
+use crate::entry::Disposal;
 use crate::partition::{Damage, Head, Partition};
 use crate::producers::Producers;
 use crate::ring::{Geometry, Place};
@@ -27,7 +28,9 @@ pub const FORMAT: u16 = 1;
 pub const NAME: &str = "checkpoint";
 /// Name of its copy.
 pub const COPY: &str = "checkpoint.copy";
-const UNFINISHED: &str = "checkpoint.new";
+pub(crate) const UNFINISHED: &str = "checkpoint.new";
+/// In place of how segments are disposed of: a whole folder is.
+const DELETED: u8 = 0xff;
 /// With more dirty partitions than this, one sync of the whole file system is cheaper than one each.
 const SYNC_ALL_ABOVE: usize = 32;
 
@@ -41,6 +44,7 @@ pub struct Snapshot {
     pub(crate) id_ceiling: u64,
     pub(crate) next_partition: u32,
     pub(crate) partitions: Vec<(Arc<Partition>, Head)>,
+    pub(crate) disposals: Vec<KeptDisposal>,
     pub(crate) dirty: Vec<Arc<Partition>>,
     pub(crate) state: StateMap,
     pub(crate) producers: Producers,
@@ -58,6 +62,15 @@ pub(crate) struct Kept {
     pub damage: Vec<Damage>,
 }
 
+/// What was no longer kept, but still there, when a checkpoint was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeptDisposal {
+    /// Segments of the partition with this number below a position.
+    Trim { partition: u32, first: u64, how: Disposal },
+    /// The folder of a deleted partition.
+    Delete { folder: PathBuf },
+}
+
 /// A checkpoint as it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
@@ -72,6 +85,7 @@ pub(crate) struct Checkpoint {
     pub next_partition: u32,
     pub geometry: Geometry,
     pub partitions: Vec<Kept>,
+    pub disposals: Vec<KeptDisposal>,
     pub state: StateMap,
     pub producers: Producers,
 }
@@ -117,6 +131,8 @@ impl Checkpoint {
         out.u64(self.geometry.file_bytes);
         out.u32(u32::try_from(self.partitions.len()).expect("partitions are numbered by u32"));
         self.partitions.iter().for_each(|kept| kept.encode(&mut out));
+        out.u32(u32::try_from(self.disposals.len()).expect("disposals are done soon"));
+        self.disposals.iter().for_each(|disposal| disposal.encode(&mut out));
         self.state.encode(&mut out);
         self.producers.encode(&mut out);
         let checksum = crc32c::crc32c(&out);
@@ -124,7 +140,7 @@ impl Checkpoint {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, Option<u16>> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Option<u16>> {
         let (body, checksum) = bytes.split_last_chunk::<4>().ok_or(None)?;
         if !body.starts_with(MAGIC) || crc32c::crc32c(body) != u32::from_le_bytes(*checksum) {
             return Err(None);
@@ -145,6 +161,7 @@ impl Checkpoint {
         let next_partition = take.u32()?;
         let geometry = Geometry { files: take.u32()?, file_bytes: take.u64()? };
         let partitions = (0..take.u32()?).map(|_| Kept::decode(take)).collect::<Result<_, _>>()?;
+        let disposals = (0..take.u32()?).map(|_| KeptDisposal::decode(take)).collect::<Result<_, _>>()?;
         let (state, producers) = (StateMap::decode(take)?, Producers::decode(take)?);
         Ok(Self {
             clean,
@@ -157,6 +174,7 @@ impl Checkpoint {
             next_partition,
             geometry,
             partitions,
+            disposals,
             state,
             producers,
         })
@@ -191,8 +209,33 @@ impl Checkpoint {
         Ok(best)
     }
 
-    fn age(&self) -> (u32, u64, bool) {
+    pub(crate) fn age(&self) -> (u32, u64, bool) {
         (self.incarnation, self.lsn, self.clean)
+    }
+}
+
+impl KeptDisposal {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Trim { partition, first, how } => {
+                out.u8(how.encode());
+                out.u32(*partition);
+                out.u64(*first);
+            }
+            Self::Delete { folder } => {
+                out.u8(DELETED);
+                out.block(folder.to_string_lossy().as_bytes());
+            }
+        }
+    }
+
+    fn decode(take: &mut Take<'_>) -> Result<Self, Short> {
+        let kind = take.u8()?;
+        if kind == DELETED {
+            return Ok(Self::Delete { folder: PathBuf::from(take.text()?) });
+        }
+        let how = Disposal::decode(kind).ok_or(Short)?;
+        Ok(Self::Trim { partition: take.u32()?, first: take.u64()?, how })
     }
 }
 
@@ -261,6 +304,7 @@ impl Snapshot {
             next_partition: self.next_partition,
             geometry,
             partitions: self.partitions.iter().map(|(partition, head)| Kept::of(partition, *head)).collect(),
+            disposals: self.disposals,
             state: self.state,
             producers: self.producers,
         }

@@ -63,6 +63,20 @@ pub enum Disposal {
     ArchiveZip,
 }
 
+impl Disposal {
+    pub(crate) fn encode(self) -> u8 {
+        match self {
+            Self::Delete => 0,
+            Self::Archive => 1,
+            Self::ArchiveZip => 2,
+        }
+    }
+
+    pub(crate) fn decode(byte: u8) -> Option<Self> {
+        [Self::Delete, Self::Archive, Self::ArchiveZip].into_iter().find(|how| how.encode() == byte)
+    }
+}
+
 /// A change of one key of the durable map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateChange {
@@ -184,7 +198,7 @@ impl Entry<'_> {
                 out.u32(*partition);
                 out.u64(*first);
                 out.i64(*first_sequence);
-                out.u8(*disposal as u8);
+                out.u8(disposal.encode());
             }),
             Entry::State(changes) => body(turn, STATE, |out| {
                 for change in changes {
@@ -251,12 +265,7 @@ fn decode<'a>(take: &mut Take<'a>) -> Result<Entry<'a>, EntryError> {
             partition: body.u32()?,
             first: body.u64()?,
             first_sequence: body.i64()?,
-            disposal: match body.u8()? {
-                0 => Disposal::Delete,
-                1 => Disposal::Archive,
-                2 => Disposal::ArchiveZip,
-                _ => return Err(EntryError::Malformed),
-            },
+            disposal: Disposal::decode(body.u8()?).ok_or(EntryError::Malformed)?,
         },
         STATE => Entry::State(decode_state(&mut body)?),
         ID_CEILING => Entry::IdCeiling { clock: body.u64()? },

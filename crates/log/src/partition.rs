@@ -550,7 +550,12 @@ impl Partition {
         };
         let result = segments.iter().try_for_each(|start| {
             let key = FileKey { partition: self.number, start: *start, kind: FileKind::Segment };
-            files.open(&self.folder, key, false)?.sync()
+            match files.open(&self.folder, key, false) {
+                Ok(file) => file.sync(),
+                // It was trimmed meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has_segment(*start) => Ok(()),
+                Err(error) => Err(error),
+            }
         });
         let result = result.and_then(|()| if new_names { files.disk().sync_dir(&self.folder) } else { Ok(()) });
         if result.is_err() {
@@ -559,6 +564,15 @@ impl Partition {
             state.new_names |= new_names;
         }
         result
+    }
+
+    fn has_segment(&self, start: u64) -> bool {
+        self.state.lock().segments.iter().any(|segment| segment.start == start)
+    }
+
+    /// Keeps everybody else from writing its files.
+    pub(crate) fn writer(&self) -> impl Drop + '_ {
+        self.writer.lock()
     }
 
     /// Creates the folder and the last segment's file if they don't exist, so that the folder says where the partition ends.

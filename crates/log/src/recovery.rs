@@ -3,8 +3,8 @@
 //! Nothing is changed before the log has been walked once and found whole up to a torn end. Replaying is idempotent:
 //! a crash during it starts it again. A process kill, a power cut and an interrupted recovery are the same code.
 
-use crate::applier::{self, Applier};
-use crate::checkpoint::{Checkpoint, CheckpointError, Checkpointer, Kept};
+use crate::applier::{self, Applier, Disposal};
+use crate::checkpoint::{Checkpoint, CheckpointError, Checkpointer, Kept, KeptDisposal};
 use crate::entry::{self, Entry, EntryError};
 use crate::files::{FileKind, Files, path};
 use crate::folder::{Folder, folders};
@@ -293,7 +293,7 @@ struct Recovery {
     folders: HashMap<(String, u32), Folder>,
     table: Table,
     report: Report,
-    trims: Vec<(Arc<Partition>, u64, entry::Disposal)>,
+    trims: Vec<Disposal>,
     foreseen: Foreseen,
     /// Where files ended that were cut or removed because the log has what was in them.
     found_ends: HashMap<u32, u64>,
@@ -344,6 +344,7 @@ impl Recovery {
             next_partition: 0,
             geometry: options.ring,
             partitions: Vec::new(),
+            disposals: Vec::new(),
             state: StateMap::default(),
             producers: Producers::default(),
         });
@@ -370,9 +371,11 @@ impl Recovery {
             self.look_ahead(&commit, geometry, from)?;
         }
         let clean = self.checkpoint.clean;
+        self.delete_rest()?;
         for kept in std::mem::take(&mut self.checkpoint.partitions) {
             if clean { self.load_clean(kept)? } else { self.load(kept)? }
         }
+        self.trim_rest();
         let mut next_lsn = from.lsn;
         if !clean {
             next_lsn = self.replay(&commit, from)?;
@@ -409,6 +412,29 @@ impl Recovery {
             Some((_, error @ EntryError::UnknownKind { .. })) => Err(error.into()),
             Some((lsn, EntryError::Malformed)) => {
                 Err(OpenError::Contradiction { lsn, why: EntryError::Malformed.to_string() })
+            }
+        }
+    }
+
+    /// Removes the folders of partitions that were deleted before the checkpoint, but not yet gone then.
+    fn delete_rest(&mut self) -> Result<(), OpenError> {
+        for disposal in &self.checkpoint.disposals {
+            if let KeptDisposal::Delete { folder } = disposal {
+                let removed = applier::remove_folder(&*self.disk, folder);
+                removed.map_err(doing(format!("removing {}", folder.display())))?;
+                self.folders.retain(|_, found| found.path != *folder);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up the trims that were settled before the checkpoint, but not yet carried out then.
+    fn trim_rest(&mut self) {
+        for disposal in &self.checkpoint.disposals {
+            if let KeptDisposal::Trim { partition, first, how } = disposal
+                && let Some(partition) = self.table.by_number.get(partition)
+            {
+                self.trims.push(Disposal::Trim { partition: Arc::clone(partition), first: *first, how: *how });
             }
         }
     }
@@ -578,7 +604,7 @@ impl Recovery {
                 let partition = self.known(lsn, *partition)?;
                 self.table.remove(&partition);
                 self.checkpoint.producers.forget_partition(partition.number);
-                self.trims.retain(|(of, ..)| of.number != partition.number);
+                self.trims.retain(|trim| trim.partition().number != partition.number);
                 // At once: another partition of the same name may follow in the log.
                 self.files.forget_partition(partition.number);
                 let removed = applier::remove_folder(&*self.disk, &partition.folder);
@@ -592,7 +618,7 @@ impl Recovery {
                     state.start_segment(*first, *first_sequence);
                 }
                 drop(state);
-                self.trims.push((partition, *first, *disposal));
+                self.trims.push(Disposal::Trim { partition, first: *first, how: *disposal });
             }
             Entry::State(changes) => self.checkpoint.state.change(lsn, changes),
             Entry::IdCeiling { clock } => self.checkpoint.id_ceiling = self.checkpoint.id_ceiling.max(*clock),
@@ -748,6 +774,7 @@ impl Recovery {
                 incarnation,
                 geometry: self.options.ring,
                 partitions: partitions.iter().map(|partition| Kept::of(partition, partition.head())).collect(),
+                disposals: self.trims.iter().map(Disposal::kept).collect(),
                 next_partition: self.table.next,
                 clean: false,
                 ..self.checkpoint.clone()
@@ -779,8 +806,10 @@ impl Recovery {
             options: self.options,
         };
         let shared = Arc::new(shared);
-        for (partition, first, how) in &self.trims {
-            applier::trim(&shared, partition, *first, *how).map_err(io("removing trimmed segments"))?;
+        shared.apply.lock().disposals.extend(std::mem::take(&mut self.trims));
+        let mut applier = Applier::new(Arc::clone(&shared));
+        applier.dispose();
+        for partition in &partitions {
             partition.sync(&shared.files).map_err(io("syncing a trimmed partition"))?;
         }
         for root in &shared.options.data_paths {
@@ -813,7 +842,7 @@ impl Recovery {
             format.write(&*self.disk, &shared.options.log_path).map_err(io("writing metaq.format"))?;
         }
         let log = Log::new(Arc::clone(&shared), lock);
-        let (applier, checkpointer) = (Applier::new(Arc::clone(&shared)), Checkpointer::new(shared));
+        let checkpointer = Checkpointer::new(shared);
         self.report.findings.sort_by(|one, other| one.partition.cmp(&other.partition));
         Ok(Opened { log, sequencer, applier, checkpointer, report: self.report })
     }

@@ -68,6 +68,7 @@ pub struct Sequencer {
     #[expect(clippy::vec_box, reason = "submissions come and go boxed: moving one moves a pointer")]
     sequenced: Vec<Vec<Box<Submission>>>,
     unpublished: Vec<(u64, Vec<StateChange>)>,
+    /// For the applier, once their entries are durable.
     disposals: Vec<Disposal>,
     dirty: Vec<Arc<Partition>>,
     last_checkpoint: u64,
@@ -356,7 +357,7 @@ impl Sequencer {
                 table.deleting.insert((Arc::clone(&partition.topic), partition.index));
                 drop(table);
                 self.producers.forget_partition(partition.number);
-                self.disposals.push(Disposal::Delete { lsn, partition: Arc::clone(partition) });
+                self.disposals.push(Disposal::Delete { partition: Arc::clone(partition) });
                 lsn
             }
             Change::Trim { partition, first, disposal } => self.sequence_trim(partition, *first, *disposal)?,
@@ -410,7 +411,7 @@ impl Sequencer {
         self.announce(partition);
         self.mark_dirty(partition);
         let lsn = self.encode(&Entry::Trim { partition: partition.number, first, first_sequence, disposal: how });
-        self.disposals.push(Disposal::Trim { lsn, partition: Arc::clone(partition), first, how });
+        self.disposals.push(Disposal::Trim { partition: Arc::clone(partition), first, how });
         Ok(lsn)
     }
 
@@ -584,6 +585,10 @@ impl Sequencer {
             .map(|partition| (Arc::clone(partition), partition.head()))
             .collect();
         partitions.sort_by_key(|(partition, _)| partition.number);
+        let disposals = {
+            let queue = self.shared.apply.lock();
+            queue.disposals.iter().chain(&queue.not_disposed).map(Disposal::kept).collect()
+        };
         let dirty = std::mem::take(&mut self.dirty);
         dirty.iter().for_each(|partition| partition.state.lock().dirty = false);
         Some(Snapshot {
@@ -595,6 +600,7 @@ impl Sequencer {
             id_ceiling: self.ids.ceiling(),
             next_partition: table.next,
             partitions,
+            disposals,
             dirty,
             state: self.latest.clone(),
             producers: self.producers.clone(),

@@ -1,5 +1,6 @@
 //! What the steps, the readers and the callers of one data directory share.
 
+use crate::applier::Disposal;
 use crate::files::Files;
 use crate::options::Options;
 use crate::partition::{Partition, Read};
@@ -76,8 +77,10 @@ pub(crate) struct ApplyQueue {
     pub eager: VecDeque<Arc<Partition>>,
     /// To be written at a time, milliseconds since 1970.
     pub lazy: VecDeque<(u64, Arc<Partition>)>,
-    /// Segments to be disposed of.
-    pub disposals: VecDeque<crate::applier::Disposal>,
+    /// To be disposed of; the first one may be at it.
+    pub disposals: VecDeque<Disposal>,
+    /// What couldn't be disposed of, to be tried again.
+    pub not_disposed: Vec<Disposal>,
 }
 
 pub(crate) struct Shared {

@@ -1,7 +1,7 @@
 //! What crashes may and may not take back, step by step. Each of these was once wrong.
 
-use metaq_disk::{CrashChoice, Disk};
-use metaq_log::{Change, Class, Disposal, Durability, Outcome, Refusal};
+use metaq_disk::{CrashChoice, Disk, Fault};
+use metaq_log::{Change, Class, CreateError, Disposal, Durability, Outcome, PartitionSettings, Refusal};
 use metaq_sim::Machine;
 use std::path::Path;
 
@@ -126,4 +126,48 @@ fn a_message_is_found_by_its_number_across_segments_after_a_restart() {
         assert_eq!(position, Some(number.cast_unsigned() * 3020));
     }
     assert_eq!(rig.log.position_of(&orders, 6).unwrap(), None);
+}
+
+#[test]
+fn what_is_disposed_of_after_a_checkpoint_is_disposed_of_after_a_crash_too() {
+    let mut rig = Machine::scripted().open();
+    let kept = rig.partition_of("kept", 0, Durability::Fsync);
+    let gone = rig.partition_of("gone", 0, Durability::Fsync);
+    for partition in [&kept, &gone] {
+        rig.put(partition, &[&[1; 5000]]);
+        rig.put(partition, &[&[2; 5000]]);
+    }
+    rig.checkpoint();
+    rig.change(Change::Trim { partition: kept, first: 5020, disposal: Disposal::Archive });
+    rig.change(Change::Delete(gone));
+    rig.checkpoint();
+    let rig = rig.crash(CrashChoice::Nothing).open();
+    assert!(rig.log.partition("gone", 0).is_none());
+    let disk = &rig.machine.disk;
+    assert!(disk.metadata(Path::new("/data/gone-0")).unwrap().is_none());
+    assert!(disk.metadata(Path::new("/data/kept-0/00000000000000000000.meta.arc")).unwrap().is_some());
+    let kept = rig.log.partition("kept", 0).expect("it is durable");
+    assert_eq!(kept.bounds(rig.log.settled()).first, 5020);
+    assert_eq!(rig.bodies(&kept), [[2; 5000]]);
+}
+
+#[test]
+fn a_name_stays_taken_until_the_files_of_its_deleted_partition_are_gone() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[b"of the old one"]);
+    rig.checkpoint();
+    rig.change(Change::Delete(orders.clone()));
+    rig.sync().unwrap();
+    rig.machine.disk.inject("orders-0", Fault::FailName, 0..1);
+    rig.applier.step(rig.machine.now);
+    let settings = PartitionSettings { durability: Durability::Fsync, segment_bytes_max: 4000 };
+    assert_eq!(rig.log.create_partition("orders", 0, None, settings).unwrap_err(), CreateError::BeingDeleted);
+    rig.applier.step(rig.machine.now + 60_000);
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    assert!(rig.machine.disk.metadata(Path::new("/data/orders-0")).unwrap().is_none());
+    rig.put(&orders, &[b"of the next one"]);
+    rig.sync().unwrap();
+    let rig = rig.crash(CrashChoice::Nothing).open();
+    assert_eq!(rig.bodies(&rig.log.partition("orders", 0).expect("it is durable")), [b"of the next one"]);
 }
