@@ -226,7 +226,8 @@ impl Log {
             let at = state.segments.iter().position(|segment| segment.start == first);
             at.filter(|at| *at > 0 && state.segments[*at].first_sequence.is_none()).map(|at| {
                 let before = state.segments[at - 1].start;
-                (before, state.segments[..at].iter().map(|segment| segment.start).collect::<Vec<_>>())
+                let kept = state.segments[..at].iter().filter(|segment| segment.start >= state.trimmed);
+                (before, kept.map(|segment| segment.start).collect::<Vec<_>>())
             })
         };
         if let Some((before, below)) = unknown {

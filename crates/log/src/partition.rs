@@ -105,6 +105,8 @@ pub(crate) struct State {
     pub end: u64,
     pub sequence: i64,
     pub first_sequence: i64,
+    /// Everything below is trimmed, though segments may still stand there.
+    pub trimmed: u64,
     pub append_time: u64,
     pub visible: u64,
     unsettled: VecDeque<Unsettled>,
@@ -266,6 +268,7 @@ impl Partition {
         let folder = root.join(format!("{topic}-{index}"));
         let state = State {
             settings,
+            trimmed: segments.first().map_or(head.end, |segment| segment.start),
             segments,
             end: head.end,
             sequence: head.sequence,

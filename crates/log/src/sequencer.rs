@@ -402,11 +402,11 @@ impl Sequencer {
             state
                 .segments
                 .iter()
-                .find(|segment| segment.start == first)
+                .find(|segment| segment.start == first && first >= state.trimmed)
                 .map(|segment| segment.first_sequence.unwrap_or(state.first_sequence))
         };
         let Some(first_sequence) = first_sequence else { return Err((Refusal::NoSegmentThere { first }, 0)) };
-        state.first_sequence = first_sequence;
+        (state.trimmed, state.first_sequence) = (first, first_sequence);
         drop(state);
         self.announce(partition);
         self.mark_dirty(partition);

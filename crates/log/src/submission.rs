@@ -80,7 +80,7 @@ pub enum Change {
     Trim {
         /// Of this partition.
         partition: Arc<Partition>,
-        /// A segment's start, or the partition's end.
+        /// A segment's start, not below an earlier trim's, or the partition's end.
         first: u64,
         /// What becomes of the segments.
         disposal: Disposal,

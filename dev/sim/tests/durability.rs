@@ -171,3 +171,16 @@ fn a_name_stays_taken_until_the_files_of_its_deleted_partition_are_gone() {
     let rig = rig.crash(CrashChoice::Nothing).open();
     assert_eq!(rig.bodies(&rig.log.partition("orders", 0).expect("it is durable")), [b"of the next one"]);
 }
+
+#[test]
+fn a_trim_below_an_earlier_one_is_refused() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    for body in 0..3 {
+        rig.put(&orders, &[&[body; 5000]]);
+    }
+    let trim = |first| Change::Trim { partition: orders.clone(), first, disposal: Disposal::Delete };
+    lsn(&rig.change(trim(10_040)));
+    assert_eq!(rig.change(trim(5020)), Outcome::Refused(Refusal::NoSegmentThere { first: 5020 }));
+    assert_eq!(orders.bounds(rig.log.settled()).messages, 1);
+}
