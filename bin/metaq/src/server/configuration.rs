@@ -1,0 +1,62 @@
+//! Reads the configuration of a broker from its file, its variables and its flags.
+
+use crate::exit::Failure;
+use metaq_broker::Loaded;
+use metaq_broker::configuration::{Override, Settings, Sources};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where a configuration comes from; it can be read again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// `server.ini`, if there is one.
+    pub file: Option<PathBuf>,
+    /// What variables and flags say.
+    pub overrides: Vec<Override>,
+}
+
+impl Configuration {
+    /// Reads and judges everything. The error has a line for each mistake.
+    pub fn load(&self) -> Result<Loaded, String> {
+        let file = self.file.as_deref().map(read).transpose()?;
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let sources = Sources { file: file.as_deref(), overrides: &self.overrides, home: home.as_deref() };
+        match Settings::load(&sources) {
+            Ok(settings) => Ok(Loaded { settings, file: file.map(Into::into) }),
+            Err(errors) => Err(self.mistakes(&errors.to_string())),
+        }
+    }
+
+    /// As [`Configuration::load`], for a command that can't go on without it.
+    pub fn needed(&self) -> Result<Loaded, Failure> {
+        self.load().map_err(Failure::failed)
+    }
+
+    fn mistakes(&self, errors: &str) -> String {
+        let place = self.file.as_deref().map_or("the configuration".to_owned(), |file| file.display().to_string());
+        format!("{place} has mistakes; nothing was started or changed:\n  {}", errors.replace('\n', "\n  "))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("{} can't be read: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_told_with_the_file_and_a_line_each() {
+        let path = std::env::temp_dir().join(format!("metaq-configuration-{}", std::process::id()));
+        fs::write(&path, "[system]\nbrokerID=1\nserverPort=x\n").unwrap();
+        let configuration = Configuration { file: Some(path.clone()), overrides: vec![] };
+        let text = configuration.load().unwrap_err();
+        fs::remove_file(&path).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].starts_with(&path.display().to_string()), "{text}");
+        assert!(lines[1].starts_with("  line 2: ") && lines[2].starts_with("  line 3: "), "{text}");
+        assert!(configuration.needed().unwrap_err().text.contains("can't be read"));
+    }
+}

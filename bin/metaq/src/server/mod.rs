@@ -1,0 +1,4 @@
+//! `metaq server`: a broker, made of its parts.
+
+pub mod configuration;
+pub mod keys;
