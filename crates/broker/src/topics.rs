@@ -4,7 +4,7 @@
 //! What an administrator does is kept in the log's durable map ([`crate::spaces::TOPICS`]); a deleted topic leaves a
 //! tombstone there, and no client's put brings it back.
 
-use crate::configuration::Settings;
+use crate::configuration::{Settings, TopicSettings};
 use crate::counters::Counters;
 use crate::refused::Refused;
 use crate::spaces;
@@ -90,6 +90,19 @@ pub(crate) struct Topics {
 struct Changing {
     /// Deleted since the start, perhaps not settled in the log's map.
     deleted: HashSet<String>,
+    known: Known,
+}
+
+/// What holds for topics that nobody altered, by the sections that match: worked out once for all of them.
+#[derive(Debug, Default)]
+struct Known(HashMap<Vec<usize>, TopicSettings>);
+
+impl Known {
+    fn of(&mut self, settings: &Settings, topic: &str) -> TopicSettings {
+        let sections = settings.topic_sections().enumerate();
+        let matching: Vec<_> = sections.filter(|(_, section)| section.matches(topic)).map(|(at, _)| at).collect();
+        self.0.entry(matching).or_insert_with(|| settings.topic(topic)).clone()
+    }
 }
 
 impl Topics {
@@ -105,26 +118,28 @@ impl Topics {
             let index = partition.index as usize;
             slots[index] = Arc::new(Slot::of(partition));
         }
-        let mut map = Map::new();
+        let (mut map, mut changing) = (Map::new(), Changing::default());
         for (name, slots) in slots {
             let record = Record::of(log, &name);
             if record == Some(Record::Deleted) && slots.is_empty() {
                 continue;
             }
-            let topic = Arc::new(Topic::new(&name, shape(&name, settings, record, slots, log)));
+            let topic = Arc::new(Topic::new(&name, shape(&name, settings, record, slots, log, &mut changing.known)));
             map.insert(Arc::clone(&topic.name), topic);
         }
-        add_named(&mut map, log, settings, &HashSet::new());
-        Self { by_name: ArcSwap::from_pointee(map), changing: Mutex::default(), elsewhere: Counters::default() }
+        add_named(&mut map, log, settings, &mut changing);
+        let changing = Mutex::new(changing);
+        Self { by_name: ArcSwap::from_pointee(map), changing, elsewhere: Counters::default() }
     }
 
     /// Brings all topics in line with what the file says: those that it names exist, those that only it named don't.
     pub(crate) fn follow(&self, log: &Log, settings: &Settings) {
-        let changing = self.changing.lock();
+        let mut changing = self.changing.lock();
+        changing.known = Known::default();
         let mut map = Map::clone(&self.by_name.load());
         for topic in map.values() {
-            let (shape, record) = (topic.shape.load(), Record::of(log, &topic.name));
-            topic.shape.store(Arc::new(self::shape(&topic.name, settings, record, shape.slots.clone(), log)));
+            let (slots, record) = (topic.shape.load().slots.clone(), Record::of(log, &topic.name));
+            topic.shape.store(Arc::new(shape(&topic.name, settings, record, slots, log, &mut changing.known)));
         }
         let named: HashSet<&str> = settings.named_topics().collect();
         map.retain(|name, topic| {
@@ -135,7 +150,7 @@ impl Topics {
             }
             keep
         });
-        add_named(&mut map, log, settings, &changing.deleted);
+        add_named(&mut map, log, settings, &mut changing);
         self.by_name.store(Arc::new(map));
     }
 
@@ -149,9 +164,12 @@ impl Topics {
         match self.find(name) {
             Some(topic) => {
                 let slots = topic.shape.load().slots.clone();
-                topic.shape.store(Arc::new(shape(name, settings, record, slots, log)));
+                topic.shape.store(Arc::new(shape(name, settings, record, slots, log, &mut changing.known)));
             }
-            None => _ = self.insert(Topic::new(name, shape(name, settings, record, Vec::new(), log))),
+            None => {
+                let shape = shape(name, settings, record, Vec::new(), log, &mut changing.known);
+                self.insert(Topic::new(name, shape));
+            }
         }
     }
 
@@ -204,7 +222,7 @@ impl Topics {
 
     /// The topic of that name for a put: made if the file or a switch allows any client to do so.
     pub(crate) fn accept(&self, name: &str, log: &Log, settings: &ArcSwap<Settings>) -> Result<Arc<Topic>, Refused> {
-        let changing = self.changing.lock();
+        let mut changing = self.changing.lock();
         if let Some(topic) = self.find(name) {
             return Ok(topic);
         }
@@ -213,7 +231,7 @@ impl Topics {
         if record == Some(Record::Deleted) || changing.deleted.contains(name) {
             return Err(not_accepted(name, "it was deleted; an administrator may create it again"));
         }
-        let shape = shape(name, &settings.load(), record, Vec::new(), log);
+        let shape = shape(name, &settings.load(), record, Vec::new(), log, &mut changing.known);
         if !shape.accepted {
             return Err(not_accepted(name, NOBODY_ALLOWS));
         }
@@ -255,12 +273,13 @@ impl Topics {
 }
 
 /// Adds the topics that the file names and nobody deleted.
-fn add_named(map: &mut Map, log: &Log, settings: &Settings, deleted: &HashSet<String>) {
+fn add_named(map: &mut Map, log: &Log, settings: &Settings, changing: &mut Changing) {
     for name in settings.named_topics().filter(|name| check_topic(name).is_ok()) {
         let record = Record::of(log, name);
-        let gone = record == Some(Record::Deleted) || deleted.contains(name);
+        let gone = record == Some(Record::Deleted) || changing.deleted.contains(name);
         if !gone && !map.contains_key(name) {
-            let topic = Arc::new(Topic::new(name, shape(name, settings, record, Vec::new(), log)));
+            let shape = shape(name, settings, record, Vec::new(), log, &mut changing.known);
+            let topic = Arc::new(Topic::new(name, shape));
             map.insert(Arc::clone(&topic.name), topic);
         }
     }
@@ -275,12 +294,13 @@ pub(crate) fn not_accepted(topic: &str, why: &str) -> Refused {
 }
 
 /// What a topic is by its settings and by what stands in the log.
-pub(crate) fn shape(
+fn shape(
     name: &str,
     settings: &Settings,
     record: Option<Record>,
     slots: Vec<Arc<Slot>>,
     log: &Log,
+    known: &mut Known,
 ) -> Shape {
     let (created, deleted, altered) = match record {
         Some(Record::Created(pairs)) => (true, false, pairs),
@@ -288,12 +308,9 @@ pub(crate) fn shape(
         Some(Record::Deleted) => (false, true, Pairs::new()),
         None => (false, false, Pairs::new()),
     };
-    let (topic, altered) = match settings.altered_topic(name, &altered) {
-        Ok(topic) => (topic, altered),
-        Err(errors) => {
-            tracing::error!(topic = name, %errors, "what an administrator set for this topic is passed over");
-            (settings.topic(name), Pairs::new())
-        }
+    let (topic, altered) = match altered.is_empty() {
+        true => (known.of(settings, name), altered),
+        false => altered_settings(name, settings, altered),
     };
     let reserved = name.starts_with(RESERVED_PREFIX) && !settings.named_topics().any(|named| named == name);
     let mut shape = Shape {
@@ -316,6 +333,17 @@ pub(crate) fn shape(
         }
     }
     shape
+}
+
+/// What holds for a topic that an administrator altered. A start must not fail for it: keys come and go with versions.
+fn altered_settings(name: &str, settings: &Settings, altered: Pairs) -> (TopicSettings, Pairs) {
+    match settings.altered_topic(name, &altered) {
+        Ok(topic) => (topic, altered),
+        Err(errors) => {
+            tracing::error!(topic = name, %errors, "what an administrator set for this topic is passed over");
+            (settings.topic(name), Pairs::new())
+        }
+    }
 }
 
 /// The partitions that an operator closed.

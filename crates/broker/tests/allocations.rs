@@ -1,6 +1,7 @@
 //! Puts and gets allocate nothing per message.
 
 #![expect(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use metaq_broker::configuration::{Settings, Sources};
 use metaq_broker::{Broker, Got, Surroundings, log_options};
