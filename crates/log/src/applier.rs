@@ -142,6 +142,10 @@ impl Disposal {
 pub(crate) fn trim(shared: &Shared, partition: &Partition, first: u64, how: entry::Disposal) -> io::Result<()> {
     shared.apply(partition)?;
     partition.create_files(&shared.files)?;
+    if how == entry::Disposal::Archive {
+        // The log may be reused before anybody syncs the segment under its other name.
+        shared.sync_segments(partition)?;
+    }
     {
         let mut state = partition.state.lock();
         let keep = state.segments.partition_point(|segment| segment.start < first);

@@ -371,12 +371,7 @@ impl Checkpointer {
             if partition.state.lock().deleted {
                 continue;
             }
-            if let Err(error) = partition.sync(&self.shared.files) {
-                tracing::error!(?partition, %error, "syncing a segment failed; the partition is closed, its bytes stay in the commit log");
-                partition.fail(&format!("syncing its segment failed: {error}"));
-                self.shared.segment_lost.store(true, Ordering::Relaxed);
-                return Err(error);
-            }
+            self.shared.sync_segments(partition)?;
         }
         let roots = &self.shared.options.data_paths;
         roots.iter().try_for_each(|root| self.shared.disk.sync_dir(root))

@@ -140,6 +140,15 @@ impl Shared {
         result
     }
 
+    /// Syncs what was written of a partition. If that fails, what its segments lack is only in the commit log.
+    pub(crate) fn sync_segments(&self, partition: &Partition) -> io::Result<()> {
+        partition.sync(&self.files).inspect_err(|error| {
+            tracing::error!(?partition, %error, "syncing a segment failed; the partition is closed, its bytes stay in the commit log");
+            partition.fail(&format!("syncing its segment failed: {error}"));
+            self.segment_lost.store(true, Ordering::Relaxed);
+        })
+    }
+
     pub(crate) fn read(&self, partition: &Partition, position: u64, max: usize, settled: Settled) -> io::Result<Read> {
         partition.read(position, max, settled, &self.files, || self.apply(partition).map(|_| ()))
     }

@@ -184,3 +184,17 @@ fn a_trim_below_an_earlier_one_is_refused() {
     assert_eq!(rig.change(trim(5020)), Outcome::Refused(Refusal::NoSegmentThere { first: 5020 }));
     assert_eq!(orders.bounds(rig.log.settled()).messages, 1);
 }
+
+#[test]
+fn an_archived_segment_is_whole_after_a_power_cut() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[&[1; 5000]]);
+    rig.put(&orders, &[&[2; 5000]]);
+    rig.change(Change::Trim { partition: orders, first: 5020, disposal: Disposal::Archive });
+    rig.sync().unwrap();
+    rig.applier.step(rig.machine.now);
+    let rig = rig.crash(CrashChoice::Nothing).open();
+    let archive = Path::new("/data/orders-0/00000000000000000000.meta.arc");
+    assert_eq!(rig.machine.disk.metadata(archive).unwrap().expect("it is archived").len, 5020);
+}
