@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use stored::{Stored, lease_key};
@@ -73,8 +73,11 @@ impl EmbeddedRegistry {
             Some((stored::lease_of(&key)?, Held { ttl, until: now.saturating_add(millis(ttl)), ending: false }))
         });
         let leases = Mutex::new(held.collect());
-        let pending = Pending::register(&log);
-        Self { shared: Arc::new(Shared { log, clock, random, pending, leases }) }
+        let shared = Arc::new_cyclic(|shared| {
+            let pending = Pending::register(&log, Weak::clone(shared));
+            Shared { log, clock, random, pending, leases }
+        });
+        Self { shared }
     }
 
     /// Ends the leases whose time is over. To be called now and then.
@@ -448,6 +451,18 @@ mod tests {
         bed.disk.inject("/log/commit", Fault::FailSync, 0..1000);
         assert_eq!(wait(registry.change(put(2, "b"))), Err(Failure::Unknown));
         assert!(wait(registry.read(&key("a"))).unwrap().is_some(), "what is settled can be read");
+    }
+
+    #[test]
+    fn a_registry_that_is_gone_holds_no_data_directory() {
+        let bed = Testbed::begin("");
+        let registry = registry(&bed);
+        wait(registry.change(put(1, "a"))).unwrap();
+        drop(registry);
+        let disk = bed.stop();
+        // Opening locks the directory.
+        let bed = Testbed::on(disk, "", BEGIN);
+        assert!(wait(super::tests::registry(&bed).read(&key("a"))).unwrap().is_some());
     }
 
     #[test]

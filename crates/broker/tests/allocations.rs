@@ -95,7 +95,8 @@ fn a_put_and_its_answer_and_a_get_allocate_nothing() {
     };
     // The first ones make the partitions.
     puts(&mut submission);
-    (submission.bytes.clear(), submission.items.clear());
+    submission.bytes.clear();
+    submission.items.clear();
     assert_eq!(allocations(|| puts(&mut submission)), 0);
 
     opened.log.submit(Box::new(submission));

@@ -1,6 +1,6 @@
 //! Changes of the registry on their way through the log, and who waits for what.
 
-use super::{REMEMBERED, wake_all};
+use super::{REMEMBERED, Shared, wake_all};
 use metaq_log::{Change, Item, Log, Outcome, Outlet, OutletId, Submission, What};
 use metaq_registry::{Failure, Key, Prefix, Revision};
 use parking_lot::Mutex;
@@ -12,10 +12,10 @@ use std::task::{Context, Poll, Wake, Waker};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The registry's outlet.
+/// The registry's outlet. The log holds it, so it doesn't hold the log.
 pub(super) struct Pending {
     outlet: OnceLock<OutletId>,
-    log: OnceLock<Log>,
+    registry: Weak<Shared>,
     state: Mutex<State>,
     myself: Weak<Pending>,
 }
@@ -54,18 +54,21 @@ struct Submitted {
 }
 
 impl Pending {
-    pub(super) fn register(log: &Log) -> Arc<Self> {
+    pub(super) fn register(log: &Log, registry: Weak<Shared>) -> Arc<Self> {
         let forgotten = Revision(log.settled().durable);
         let pending = Arc::new_cyclic(|myself| Self {
             outlet: OnceLock::new(),
-            log: OnceLock::new(),
+            registry,
             state: Mutex::new(State { forgotten, ..State::default() }),
             myself: Weak::clone(myself),
         });
         let outlet = log.register(Arc::clone(&pending) as Arc<dyn Outlet>);
         pending.outlet.set(outlet).expect("registered once");
-        pending.log.set(log.clone()).unwrap_or_else(|_| unreachable!("registered once"));
         pending
+    }
+
+    fn is_closed(&self) -> bool {
+        self.registry.upgrade().is_none_or(|registry| registry.log.closed().is_some())
     }
 
     /// Hands a change to the log. `keys`: what it is about, for hints.
@@ -97,8 +100,8 @@ impl Pending {
 
     /// Whether something below `under` changed after `seen`; if not, the waker is called when something did.
     pub(super) fn poll_changed(&self, number: u64, under: &Prefix, seen: Revision, waker: &Waker) -> Poll<()> {
+        let closed = self.is_closed();
         let mut state = self.state.lock();
-        let closed = self.log.get().is_some_and(|log| log.closed().is_some());
         if closed || seen < state.forgotten || has_changed(&state.recent, under, seen) {
             state.waiting.remove(&number);
             return Poll::Ready(());
@@ -153,8 +156,8 @@ impl Pending {
 
     /// Tells everybody whose change is settled, and those who wait for it.
     fn settle(&self) {
-        let Some(log) = self.log.get() else { return };
-        let (settled, closed) = (log.settled().durable, log.closed().is_some());
+        let Some(registry) = self.registry.upgrade() else { return };
+        let (settled, closed) = (registry.log.settled().durable, registry.log.closed().is_some());
         let mut state = self.state.lock();
         if state.submitted.is_empty() && !closed {
             return;
