@@ -174,6 +174,7 @@ pub(crate) fn delete(shared: &Shared, partition: &Partition) -> io::Result<()> {
         let mut state = partition.state.lock();
         let pending = std::mem::take(&mut state.pending).len();
         state.applied += pending as u64;
+        state.unsynced.clear();
         (std::mem::take(&mut state.segments), pending)
     };
     shared.pending_bytes.fetch_sub(pending, Ordering::Relaxed);

@@ -353,24 +353,19 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Writes and syncs the segments of `dirty`.
+    /// Writes and syncs the segments of `dirty`: of partitions too that are being deleted, since a crash may take that back.
     fn settle(&self, dirty: &[Arc<Partition>]) -> io::Result<()> {
         if self.shared.segment_lost.load(Ordering::Relaxed) {
             return Err(io::Error::other("a segment failed to sync; the broker must be restarted to write it again"));
         }
         for partition in dirty {
             self.shared.apply(partition)?;
-            if !partition.state.lock().deleted {
-                partition.create_files(&self.shared.files)?;
-            }
+            partition.create_files(&self.shared.files)?;
         }
         if dirty.len() > SYNC_ALL_ABOVE && self.sync_all(dirty).is_ok() {
             return Ok(());
         }
         for partition in dirty {
-            if partition.state.lock().deleted {
-                continue;
-            }
             self.shared.sync_segments(partition)?;
         }
         let roots = &self.shared.options.data_paths;

@@ -560,13 +560,21 @@ impl Partition {
                 Err(error) => Err(error),
             }
         });
-        let result = result.and_then(|()| if new_names { files.disk().sync_dir(&self.folder) } else { Ok(()) });
+        let result = result.and_then(|()| if new_names { self.sync_folder(files) } else { Ok(()) });
         if result.is_err() {
             let mut state = self.state.lock();
             state.unsynced.extend(segments);
             state.new_names |= new_names;
         }
         result
+    }
+
+    fn sync_folder(&self, files: &Files) -> io::Result<()> {
+        match files.disk().sync_dir(&self.folder) {
+            // It was deleted meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.state.lock().segments.is_empty() => Ok(()),
+            result => result,
+        }
     }
 
     fn has_segment(&self, start: u64) -> bool {

@@ -27,6 +27,11 @@ impl Rig {
         }
         let mut durable = 0;
         for (item, outcome) in submission.items.iter().zip(&submission.outcomes) {
+            if let Outcome::Refused(Refusal::TooLarge { bytes, limit }) = outcome {
+                let said = *limit == self.machine.profile.options.submission_bytes_max() && bytes > limit;
+                said.then_some(()).ok_or_else(|| format!("{outcome:?} to {} bytes", submission.bytes.len()))?;
+                continue;
+            }
             let waits = match &item.what {
                 What::Append(append) => self.judge_append(append, &submission.bytes, outcome),
                 What::Change(change) => self.judge_change(change, outcome),

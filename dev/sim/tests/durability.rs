@@ -198,3 +198,30 @@ fn an_archived_segment_is_whole_after_a_power_cut() {
     let archive = Path::new("/data/orders-0/00000000000000000000.meta.arc");
     assert_eq!(rig.machine.disk.metadata(archive).unwrap().expect("it is archived").len, 5020);
 }
+
+#[test]
+fn a_checkpoint_keeps_what_a_partition_had_whose_deletion_is_not_durable() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[b"acknowledged"]);
+    rig.begin_checkpoint().unwrap();
+    rig.change(Change::Delete(orders));
+    rig.end_checkpoint().unwrap();
+    let rig = rig.crash(CrashChoice::Nothing).open();
+    let orders = rig.log.partition("orders", 0).expect("its deletion was lost");
+    assert_eq!(rig.bodies(&orders), [b"acknowledged"]);
+}
+
+#[test]
+fn a_checkpoint_passes_over_a_partition_that_was_deleted_meanwhile() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[b"one"]);
+    rig.begin_checkpoint().unwrap();
+    rig.applier.step(rig.machine.now + 10_000);
+    rig.change(Change::Delete(orders));
+    rig.sync().unwrap();
+    rig.applier.step(rig.machine.now + 20_000);
+    rig.end_checkpoint().unwrap();
+    assert!(rig.crash(CrashChoice::Nothing).open().log.partitions().is_empty());
+}
