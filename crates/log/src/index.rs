@@ -41,7 +41,7 @@ impl Mark {
         bytes.try_into().expect("the fields have 32 bytes")
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut take = Take::new(bytes);
         let mark = Self {
             position: take.u64().ok()?,

@@ -16,6 +16,7 @@ mod format;
 mod id;
 pub mod index;
 mod log;
+pub mod offline;
 mod options;
 mod partition;
 mod producers;

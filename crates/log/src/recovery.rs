@@ -79,7 +79,7 @@ pub enum OpenError {
     Options(String),
 }
 
-fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> OpenError {
+pub(crate) fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> OpenError {
     let doing = what.into();
     move |source| OpenError::Io { doing, source }
 }
@@ -488,6 +488,7 @@ impl Recovery {
         let mut segments = Vec::new();
         let mut trouble = None;
         let mut last_end = None;
+        let mut removed = false;
         if let Some(folder) = &folder {
             for segment in &folder.segments {
                 let end = self.found_ends.entry(kept.number).or_default();
@@ -496,6 +497,7 @@ impl Recovery {
                     // Made after the checkpoint: the log has all of it.
                     let file = path(&folder.path, segment.start, FileKind::Segment);
                     self.disk.remove_file(&file).map_err(doing(format!("removing {}", file.display())))?;
+                    removed = true;
                 } else {
                     segments.push(found_segment(segment.start));
                     last_end = Some((segment.start, segment.start + segment.len));
@@ -536,8 +538,11 @@ impl Recovery {
             _ => {}
         }
         let partition = self.partition(&kept, segments, head);
-        if cut {
-            partition.state.lock().unsynced.push(head.segment);
+        {
+            // Else what is gone may come back, and then the checkpoint doesn't fit it any more.
+            let mut state = partition.state.lock();
+            state.unsynced.extend(cut.then_some(head.segment));
+            state.new_names = removed;
         }
         if let Some(why) = trouble {
             self.close(&partition, why);
@@ -588,7 +593,9 @@ impl Recovery {
             }
             Entry::PartitionCreated { partition, topic, index, root } => {
                 let head = Head { segment: 0, end: 0, sequence: 0, first_sequence: 0, append_time: 0 };
-                if let Some(folder) = self.folders.remove(&((*topic).to_owned(), *index)) {
+                let folder = self.folders.remove(&((*topic).to_owned(), *index));
+                let stood = folder.is_some();
+                if let Some(folder) = folder {
                     // What it holds the log holds too: nothing of it was in a checkpoint.
                     for segment in &folder.segments {
                         let file = path(&folder.path, segment.start, FileKind::Segment);
@@ -598,7 +605,7 @@ impl Recovery {
                 let root = PathBuf::from(root);
                 let (topic, failed, damage) = ((*topic).to_owned(), None, Vec::new());
                 let kept = Kept { number: *partition, topic, index: *index, root, head, failed, damage };
-                self.partition(&kept, Vec::new(), head);
+                self.partition(&kept, Vec::new(), head).state.lock().new_names = stood;
             }
             Entry::PartitionDeleted { partition } => {
                 let partition = self.known(lsn, *partition)?;
