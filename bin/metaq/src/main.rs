@@ -3,6 +3,7 @@
 //! This is the only place where the parts of the broker are built and joined (`server`).
 
 mod backup;
+mod clock;
 mod completion;
 mod config;
 mod confirmation;
@@ -46,6 +47,8 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Runs a broker
+    Server(Box<server::Arguments>),
     /// Puts messages into a topic: arguments, lines or files
     Produce(produce::Arguments),
     /// Prints the messages of a topic
@@ -76,6 +79,7 @@ enum Command {
 
 fn run(command: Command) -> Outcome {
     match command {
+        Command::Server(arguments) => server::run(*arguments),
         Command::Produce(arguments) => produce::run(arguments),
         Command::Consume(arguments) => consume::run(&arguments),
         Command::Tail(arguments) => consume::tail(&arguments),

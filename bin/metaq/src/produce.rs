@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use lines::Input;
 use sender::{Sender, Target};
 use serde_json::json;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
@@ -136,7 +137,10 @@ fn send(
 fn sum(sender: &Sender, progress: &Progress, form: Form) -> Outcome {
     match form {
         Form::Table => {
-            eprintln!("{}", progress.text());
+            // For people; a program has the exit code.
+            if io::stderr().is_terminal() {
+                eprintln!("{}", progress.text());
+            }
             Ok(())
         }
         Form::Json => output::line(json!({
