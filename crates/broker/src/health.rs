@@ -53,7 +53,7 @@ mod tests {
         bed.put("t", 0, "x");
         let health = bed.broker.health();
         assert!(health.live && health.ready && health.troubles.is_empty(), "{health:?}");
-        bed.disk.inject("/log/commit", Fault::FailSync, 0..100);
+        bed.disk.inject("/log/commit/0", Fault::FailSync, 0..100);
         let answer = bed.answer("put t 0 1 0 1\r\nx");
         assert!(answer.starts_with("result 500 ") && answer.contains("outcome-unknown: the store closed"), "{answer}");
         let answer = bed.answer("put t 0 1 0 1\r\nx");

@@ -3,6 +3,7 @@
 use crate::lines::Fields;
 use crate::testbed::Testbed;
 use metaq_disk::Fault;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 const FILE: &str = "stat=true\n[topic=t]\nnumPartitions=2\n[topic=wild*]\nnumPartitions=3\n";
 
@@ -250,4 +251,51 @@ fn verify_names_each_damaged_range() {
     let lines = ask(&bed, "admin verify");
     assert_eq!(value(&lines, "verified", "3", "damaged_ranges"), "1");
     assert_eq!((value(&lines, "damage", "0-0", "from"), value(&lines, "damage", "0-0", "to")), ("1240", "1860"));
+}
+
+/// Puts until told to stop; counts what was stored.
+fn put_until(bed: &Testbed, stop: &AtomicBool, partition: i32) -> (u64, u64) {
+    let (mut stored, mut refused) = (0, 0);
+    while !stop.load(SeqCst) {
+        let answer = bed.answer(&format!("put t {partition} 5 0 1\r\nhello"));
+        let known = ["0-", "topic-not-accepted", "being removed", "partition-out-of-range"];
+        match answer.starts_with("result 200 ") {
+            true => stored += 1,
+            false if known.iter().any(|text| answer.contains(text)) => refused += 1,
+            false => panic!("{answer}"),
+        }
+    }
+    (stored, refused)
+}
+
+#[test]
+fn puts_race_with_administration_and_what_is_stored_last_is_there() {
+    let bed = Testbed::begin(FILE);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let putters = [-1, 0, 1, 4].map(|partition| {
+            scope.spawn({
+                let (bed, stop) = (&bed, &stop);
+                move || put_until(bed, stop, partition)
+            })
+        });
+        for round in 0..15 {
+            ask(&bed, "topic alter t numPartitions=5 stat=true");
+            ask(&bed, "partition close t 0-1");
+            bed.rewrite(&format!("stat={}\n[topic=t]\n", round % 2 == 0));
+            ask(&bed, "admin reload");
+            ask(&bed, "partition open t 0-1");
+            ask(&bed, "topic delete t confirm=t");
+            ask(&bed, "topic create t numPartitions=2");
+        }
+        stop.store(true, SeqCst);
+        let sums = putters.map(|putter| putter.join().unwrap());
+        assert!(sums.iter().take(3).all(|(stored, refused)| *stored > 0 && *refused > 0), "{sums:?}");
+    });
+    let (first, second) = (bed.put("t", 0, "hello"), bed.put("t", 1, "hello"));
+    let bed = bed.crash(FILE);
+    let offsets = bed.answer("stats offsets 1\r\n");
+    for (index, end) in [(0, first + 25), (1, second + 25)] {
+        assert!(offsets.contains(&format!("t part {index} min_offset 0 max_offset {end}\r\n")), "{offsets}");
+    }
 }
