@@ -39,6 +39,7 @@ impl SmallDisk {
         let ini = Ini::new()
             .system("numPartitions", 2)
             .system("commitFileBytes", 4 << 20)
+            .system("messageBytesMax", 512 << 10)
             .system("diskReserveBytes", 6 << 20)
             .system("maxSegmentSize", 1 << 20)
             .topic("t");
@@ -269,7 +270,7 @@ fn faulty() -> (Faults, Setup) {
     let faults = Faults::new();
     let ini =
         Ini::new().system("numPartitions", 2).system("commitFileBytes", 1 << 20).system("maxSegmentSize", 64 << 10);
-    let ini = ini.system("checkpointIntervalMs", 200).topic("t").topic("u");
+    let ini = ini.system("checkpointIntervalMs", 200).system("messageBytesMax", 100 << 10).topic("t").topic("u");
     let setup = faults.on(Setup::with_ini(BINARY, &ini));
     (faults, setup)
 }

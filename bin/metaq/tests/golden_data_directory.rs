@@ -23,7 +23,7 @@ fn configuration() -> Ini {
         .system("serverPort", 0)
         .system("dashboardHttpPort", 0)
         .system("deletePolicy", "delete,876000")
-        .system("commitFileBytes", 8 << 20)
+        .system("commitFileBytes", 16 << 20)
         .system("diskReserveBytes", 16 << 20)
 }
 

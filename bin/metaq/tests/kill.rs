@@ -22,6 +22,7 @@ fn configuration() -> Ini {
     Ini::new()
         .system("numPartitions", 3)
         .system("commitFileBytes", 1 << 20)
+        .system("messageBytesMax", 100 << 10)
         .system("commitFiles", 3)
         .system("checkpointIntervalMs", 100)
         .system("maxSegmentSize", 64 << 10)

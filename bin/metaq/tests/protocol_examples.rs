@@ -17,7 +17,7 @@ fn every_example_is_what_the_broker_does() {
     let page = page();
     let blocks = transcript::fenced(&page, "metaq");
     assert!(blocks.len() > 20, "only {} examples", blocks.len());
-    let setup = Setup::new(BINARY).variable("METAQ_COMMIT_FILE_BYTES", "8388608");
+    let setup = Setup::new(BINARY).variable("METAQ_COMMIT_FILE_BYTES", "16777216");
     let broker = setup.start();
     for (line, block) in blocks {
         println!("docs/protocol.md:{line}");

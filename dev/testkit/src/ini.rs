@@ -15,7 +15,7 @@ impl Ini {
             .system("serverPort", 0)
             .system("dashboardHttpPort", 0)
             .system("unflushThreshold", 0)
-            .system("commitFileBytes", 8 << 20)
+            .system("commitFileBytes", 16 << 20)
             .system("diskReserveBytes", 16 << 20)
             .system("deletePolicy", "delete,8760")
     }

@@ -174,7 +174,7 @@ fn row_55_what_retention_took_is_moved_to_the_oldest_that_is_left() {
     if target().own.is_none() {
         return;
     }
-    let ini = fixture().topic("seg55").topic_key("seg55", "retentionBytes", 700).topic_key(
+    let ini = fixture().topic("seg55").topic_key("seg55", "deletePolicy", "delete,1s").topic_key(
         "seg55",
         "deleteWhen",
         "* * * * * ?",

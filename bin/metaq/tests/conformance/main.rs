@@ -13,6 +13,7 @@ mod transactions;
 
 use metaq_testkit::transcript;
 use metaq_testkit::{Broker, Ini, Put, Setup, Shared, Wire};
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -39,15 +40,24 @@ fn fixture() -> Ini {
     )
 }
 
+thread_local! {
+    /// A test's thread holds the broker until the test ends.
+    static HELD: RefCell<Option<Arc<Target>>> = const { RefCell::new(None) };
+}
+
 fn target() -> Arc<Target> {
-    BROKER.value(|| match std::env::var("METAQ_TEST_ADDR") {
+    HELD.with_borrow_mut(|held| Arc::clone(held.get_or_insert_with(|| BROKER.value(begin))))
+}
+
+fn begin() -> Target {
+    match std::env::var("METAQ_TEST_ADDR") {
         Ok(address) => Target { address: address.parse().expect("METAQ_TEST_ADDR is HOST:PORT"), own: None },
         Err(_) => {
             let setup = Setup::with_ini(BINARY, &fixture());
             let broker = setup.start();
             Target { address: broker.address(), own: Some((setup, broker)) }
         }
-    })
+    }
 }
 
 fn is_original() -> bool {
