@@ -4,6 +4,7 @@ use crate::lines::Fields;
 use crate::testbed::Testbed;
 use metaq_disk::Fault;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 const FILE: &str = "stat=true\n[topic=t]\nnumPartitions=2\n[topic=wild*]\nnumPartitions=3\n";
 
@@ -292,6 +293,13 @@ fn puts_race_with_administration_and_what_is_stored_last_is_there() {
         let sums = putters.map(|putter| putter.join().unwrap());
         assert!(sums.iter().take(3).all(|(stored, refused)| *stored > 0 && *refused > 0), "{sums:?}");
     });
+    // The files of the last deletion may still be being removed.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for index in 0..2 {
+        while !bed.answer(&format!("put t {index} 5 0 1\r\nhello")).starts_with("result 200 ") {
+            assert!(Instant::now() < deadline, "the files of a deleted partition go");
+        }
+    }
     let (first, second) = (bed.put("t", 0, "hello"), bed.put("t", 1, "hello"));
     let bed = bed.crash(FILE);
     let offsets = bed.answer("stats offsets 1\r\n");
