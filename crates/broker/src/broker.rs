@@ -30,6 +30,8 @@ pub struct Broker {
     pub(crate) administration: Mutex<()>,
     /// Held by who removes segments, or needs them to stay.
     pub(crate) housekeeping: Mutex<()>,
+    /// The partition whose old segments are being counted.
+    pub(crate) surveyed: Mutex<Option<u32>>,
     pub(crate) slow_log: SlowLog,
 }
 
@@ -64,6 +66,7 @@ impl Broker {
             realtime_since: AtomicU64::new(started),
             administration: Mutex::new(()),
             housekeeping: Mutex::new(()),
+            surveyed: Mutex::new(None),
             slow_log: SlowLog::default(),
             surroundings,
         }))

@@ -153,8 +153,10 @@ impl Broker {
     }
 
     fn kept(&self, shape: &Shape) -> io::Result<Vec<Kept>> {
+        let surveyed = *self.surveyed.lock();
         let slots = shape.slots.iter().filter_map(|slot: &Arc<Slot>| Some((slot.partition.get()?, slot.is_closed())));
         slots
+            .filter(|(partition, _)| Some(partition.number) != surveyed)
             .map(|(partition, closed)| {
                 let segments: std::collections::VecDeque<_> = self.log.segments(partition)?.into();
                 let first = segments.front().map_or(0, |segment| segment.start);
@@ -288,6 +290,18 @@ mod tests {
         assert_eq!(retention.run(bed.now()).segments, 1);
         begins_at(&bed, "t", 0, 2480);
         begins_at(&bed, "t", 1, 0);
+    }
+
+    #[test]
+    fn a_partition_whose_segments_are_being_counted_is_passed_over() {
+        let bed = Testbed::begin("maxSegmentSize=1240\nretentionBytes=0\n");
+        let mut retention = Retention::new(Arc::clone(&bed.broker), TimeZone::UTC);
+        fill(&bed, "t", 0, 4);
+        *bed.broker.surveyed.lock() = bed.broker.log().partition("t", 0).map(|partition| partition.number);
+        assert_eq!(retention.run(bed.now()).segments, 0);
+        *bed.broker.surveyed.lock() = None;
+        bed.pass(Duration::from_millis(SIZE_EVERY_MS));
+        assert_eq!(retention.run(bed.now()).segments, 2);
     }
 
     #[test]

@@ -30,8 +30,6 @@ impl Broker {
             if !go_on() {
                 break;
             }
-            // Nothing is trimmed meanwhile, so that what is counted is what the partition holds.
-            let _alone = self.housekeeping.lock();
             self.survey_one(partition, &mut pause, &mut sum);
         }
         if sum.partitions > 0 {
@@ -43,6 +41,12 @@ impl Broker {
 
     fn survey_one(&self, partition: &Arc<Partition>, pause: &mut dyn FnMut(), sum: &mut Surveyed) {
         let what = self.called(partition);
+        // Retention passes it over meanwhile, so that what is counted is what it holds.
+        let set = |surveyed| {
+            let _alone = self.housekeeping.lock();
+            *self.surveyed.lock() = surveyed;
+        };
+        set(Some(partition.number));
         match self.log.survey_sealed(partition, pause) {
             Err(error) => tracing::error!(partition = what, %error, "an old segment can't be read"),
             Ok((surveys, counted)) => {
@@ -53,6 +57,7 @@ impl Broker {
                 self.settle_count(counted, &what);
             }
         }
+        set(None);
     }
 
     fn settle_count(&self, counted: Change, what: &str) {
@@ -80,6 +85,7 @@ mod tests {
         let mut pauses = 0;
         let found = bed.broker.survey(&bed.report.to_survey, || pauses += 1, || true);
         assert_eq!(found, Surveyed { partitions: 1, messages: 5, damaged_ranges: 1 });
+        assert_eq!(*bed.broker.surveyed.lock(), None);
         assert!(bed.answer("stats t 1\r\n").contains("message_count 6\r\n"), "{}", bed.answer("stats t 1\r\n"));
         assert!(bed.answer("get t g 0 1240 1000 1\r\n").contains("corrupt-range"));
         assert!(bed.answer("get t g 0 1860 1000 1\r\n").starts_with("value 620 "));
