@@ -1,6 +1,7 @@
 //! Runs a directory at random, and at every operation of its disk asks what a crash there leaves: each image is opened,
 //! checked, at times worked on, and at times crashed again while it is recovered.
 
+use crate::history::{History, Seen};
 use crate::machine::{Left, Machine, Rig};
 use crate::profile::Profile;
 use crate::random::Random;
@@ -145,7 +146,7 @@ impl Run {
     /// One step, with everything that a crash during it may leave.
     fn advance(&mut self, mut rig: Rig) -> Result<Rig, String> {
         self.see(&rig.machine);
-        let seen = rig.machine.history.seen;
+        let seen = Before::of(&rig.machine.history);
         match self.random.below(60) {
             0 => {
                 self.tally.stops += 1;
@@ -192,6 +193,7 @@ impl Run {
             power: left.synced,
             kill: lsn,
             highest: lsn,
+            known_id: if left.crash.is_some() { left.known_id } else { before.history.known_id },
             power_was_cut: left.power_was_cut,
             clean: left.may_be_clean,
         };
@@ -206,7 +208,7 @@ impl Run {
             self.tally.points += 1;
             for image in &cut.images {
                 self.tally.recoveries += 1;
-                let left = known.left(cut, image);
+                let left = known.left(&machine.history, cut, image);
                 let trying = format!("{:?} ({:?}) behind operation {}", image.crash, image.choice, cut.operation);
                 let outer = std::mem::replace(&mut self.trying, trying);
                 self.trying = format!("{outer}, {}", self.trying);
@@ -239,19 +241,19 @@ impl Run {
             1 => (Crash::PowerCut, CrashChoice::Nothing),
             _ => (Crash::PowerCut, CrashChoice::Random(random.next_number())),
         };
-        let known = Known::of(&rig, rig.machine.history.seen);
+        let known = Known::of(&rig, Before::of(&rig.machine.history));
         let disk = rig.machine.disk.crash_image(&mut { choice });
         self.trying = format!("{}, then {crash:?} ({choice:?})", self.trying);
         let image = Image { crash, choice, disk: disk.clone() };
         let settled = Some(rig.log.settled());
-        let left = known.left(&Cut { operation: 0, settled, images: Vec::new() }, &image);
+        let left = known.left(&rig.machine.history, &Cut { operation: 0, settled, images: Vec::new() }, &image);
         Machine { disk, ..rig.halt() }.start(&left, None)?;
         self.shown = outer;
         Ok(())
     }
 
     /// Crashes in the step that was just done, and goes on from there.
-    fn crash(&mut self, rig: Rig, seen: crate::history::Seen) -> Result<Rig, String> {
+    fn crash(&mut self, rig: Rig, seen: Before) -> Result<Rig, String> {
         let cuts = take(&rig, true);
         let known = Known::of(&rig, seen);
         if cuts.is_empty() {
@@ -259,7 +261,7 @@ impl Run {
         }
         let cut = self.random.pick(&cuts);
         let image = self.random.pick(&cut.images);
-        let left = known.left(cut, image);
+        let left = known.left(&rig.machine.history, cut, image);
         // What is tried on an image changes it.
         let disk = image.disk.crash_image(&mut CrashChoice::Everything);
         self.try_all(&rig.machine, &cuts, &known, 1)?;
@@ -288,7 +290,7 @@ impl Run {
 
     /// Stops cleanly, with everything that a crash meanwhile may leave.
     fn stop(&mut self, mut rig: Rig) -> Result<Machine, String> {
-        let seen = rig.machine.history.seen;
+        let seen = Before::of(&rig.machine.history);
         rig.machine.note("stop");
         rig.finish_queue()?;
         let known = Known::of(&rig, seen);
@@ -314,6 +316,19 @@ fn take(rig: &Rig, end: bool) -> Vec<Cut> {
     recorder.take()
 }
 
+/// What readers have seen, and which ids are known, before something is done.
+#[derive(Clone, Copy)]
+struct Before {
+    seen: Seen,
+    known_id: i64,
+}
+
+impl Before {
+    fn of(history: &History) -> Self {
+        Self { seen: history.seen, known_id: history.known_id }
+    }
+}
+
 /// What is known of where a crash may bring the directory back to.
 struct Known {
     /// A power cut keeps this entry.
@@ -322,19 +337,22 @@ struct Known {
     kill: u64,
     /// The last entry there is.
     highest: u64,
+    /// The highest id that somebody knows.
+    known_id: i64,
     power_was_cut: bool,
     /// It may turn out to be stopped cleanly.
     clean: bool,
 }
 
 impl Known {
-    fn of(rig: &Rig, seen: crate::history::Seen) -> Self {
+    fn of(rig: &Rig, before: Before) -> Self {
         let highest = rig.machine.history.last_turn();
-        let kill = seen.durable.max(seen.written);
-        Self { power: seen.durable, kill, highest, power_was_cut: false, clean: false }
+        let Before { seen, known_id } = before;
+        let (power, kill) = (seen.durable, seen.durable.max(seen.written));
+        Self { power, kill, highest, known_id, power_was_cut: false, clean: false }
     }
 
-    fn left(&self, cut: &Cut, image: &Image) -> Left {
+    fn left(&self, history: &History, cut: &Cut, image: &Image) -> Left {
         let settled = cut.settled.unwrap_or_default();
         let power = self.power.max(settled.durable);
         let (lowest, synced) = match image.crash {
@@ -346,6 +364,7 @@ impl Known {
             crash: Some(image.crash),
             lsns: lowest..=self.highest,
             synced,
+            known_id: self.known_id.max(history.known_by(settled)),
             power_was_cut: self.power_was_cut || image.crash == Crash::PowerCut,
             may_be_clean: self.clean,
         }

@@ -56,13 +56,17 @@ impl History {
 
     /// The ids of what is settled are known to somebody.
     pub fn settle(&mut self, settled: Settled) {
-        for (lsn, effect) in &self.facts {
-            if let Effect::Append(batch) = effect
-                && settled.covers(*lsn, batch.class)
-            {
-                self.known_id = self.known_id.max(batch.last_id());
-            }
-        }
+        self.known_id = self.known_id.max(self.known_by(settled));
+    }
+
+    /// The highest id that was acknowledged at these watermarks, of those that aren't known since long.
+    #[must_use]
+    pub fn known_by(&self, settled: Settled) -> i64 {
+        let batches = self.facts.iter().filter_map(|(lsn, effect)| match effect {
+            Effect::Append(batch) => settled.covers(*lsn, batch.class).then(|| batch.last_id()),
+            _ => None,
+        });
+        batches.max().unwrap_or(0)
     }
 
     /// No crash goes back behind `durable`: what lies below needn't be kept apart.

@@ -25,6 +25,8 @@ pub struct Left {
     pub lsns: RangeInclusive<u64>,
     /// The last entry that a power cut keeps even then.
     pub synced: u64,
+    /// The highest id that somebody knew.
+    pub known_id: i64,
     /// The power went before, during this opening or an interrupted one: what wasn't synced may be gone.
     pub power_was_cut: bool,
     /// It may have been marked as stopped cleanly.
@@ -35,7 +37,7 @@ impl Left {
     /// Stopped cleanly after this entry.
     #[must_use]
     pub fn clean(lsn: u64) -> Self {
-        Self { crash: None, lsns: lsn..=lsn, synced: lsn, power_was_cut: false, may_be_clean: true }
+        Self { crash: None, lsns: lsn..=lsn, synced: lsn, known_id: 0, power_was_cut: false, may_be_clean: true }
     }
 }
 
@@ -166,6 +168,9 @@ impl Rig {
         let picture = self.machine.history.picture(lsn);
         let picture = picture.ok_or_else(|| format!("it came back as of entry {lsn}, where no turn ends"))?;
         self.machine.history.rewind(lsn, picture);
+        if left.crash.is_some() {
+            self.machine.history.known_id = left.known_id;
+        }
         check::opened(self, left, report)?;
         let mut settings = Random::new(lsn ^ self.machine.now);
         for partition in self.log.partitions() {

@@ -37,7 +37,12 @@ impl Machine {
     /// If it can't be opened.
     #[must_use]
     pub fn open(self) -> Rig {
-        self.start_unchecked(None).expect("the directory opens").0
+        let mut rig = self.start_unchecked(None).expect("the directory opens").0;
+        let lsn = rig.log.settled().durable;
+        if let Some(picture) = rig.machine.history.picture(lsn) {
+            rig.machine.history.rewind(lsn, picture);
+        }
+        rig
     }
 
     /// This machine with another disk.

@@ -1,6 +1,6 @@
 //! What crashes may and may not take back, step by step. Each of these was once wrong.
 
-use metaq_disk::{CrashChoice, Disk, Fault};
+use metaq_disk::{CrashChoice, Disk, Fault, Open};
 use metaq_log::{Change, Class, CreateError, Disposal, Durability, Outcome, PartitionSettings, Refusal};
 use metaq_sim::Machine;
 use std::path::Path;
@@ -224,4 +224,27 @@ fn a_checkpoint_passes_over_a_partition_that_was_deleted_meanwhile() {
     rig.applier.step(rig.machine.now + 20_000);
     rig.end_checkpoint().unwrap();
     assert!(rig.crash(CrashChoice::Nothing).open().log.partitions().is_empty());
+}
+
+#[test]
+fn a_segment_that_recovery_removed_does_not_come_back() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[&[1; 5000]]);
+    rig.checkpoint();
+    // The next segment is written, its turn isn't synced; the power cut keeps the segment and loses the turn.
+    rig.put(&orders, &[&[2; 5000]]);
+    rig.applier.step(rig.machine.now + 10_000);
+    let disk = rig.machine.disk.clone();
+    let folder = Path::new("/data/orders-0");
+    disk.open(&folder.join("00000000000000005020.meta"), Open::Write).unwrap().sync().unwrap();
+    disk.sync_dir(folder).unwrap();
+    let rig = rig.crash(CrashChoice::Nothing).open();
+    assert!(rig.machine.disk.metadata(&folder.join("00000000000000005020.meta")).unwrap().is_none());
+    let rig = rig.crash(CrashChoice::Nothing).open();
+    assert!(rig.machine.disk.metadata(&folder.join("00000000000000005020.meta")).unwrap().is_none());
+    let machine = rig.stop().unwrap();
+    let disk = machine.disk.crash_image(&mut CrashChoice::Nothing);
+    let rig = machine.on(disk).open();
+    assert_eq!(rig.bodies(&rig.log.partition("orders", 0).expect("it is durable")), [[1; 5000]]);
 }
