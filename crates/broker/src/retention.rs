@@ -108,6 +108,8 @@ struct Kept {
     segments: std::collections::VecDeque<SegmentSummary>,
     /// Where the first segment that stays begins.
     first: u64,
+    /// Where the last one ends.
+    end: u64,
     closed: bool,
 }
 
@@ -160,7 +162,8 @@ impl Broker {
             .map(|(partition, closed)| {
                 let segments: std::collections::VecDeque<_> = self.log.segments(partition)?.into();
                 let first = segments.front().map_or(0, |segment| segment.start);
-                Ok(Kept { partition: Arc::clone(partition), segments, first, closed })
+                let end = segments.back().map_or(first, |segment| segment.end);
+                Ok(Kept { partition: Arc::clone(partition), segments, first, end, closed })
             })
             .collect()
     }
@@ -195,7 +198,7 @@ fn expire_by_age(all: &mut [Kept], settings: &TopicSettings, now: u64, ran: &mut
 
 /// The oldest segment of all partitions goes first.
 fn expire_by_size(all: &mut [Kept], bytes: u64, ran: &mut Ran) {
-    let size = |kept: &Kept| kept.segments.back().map_or(0, |last| last.end) - kept.first;
+    let size = |kept: &Kept| kept.end - kept.first;
     while all.iter().map(size).sum::<u64>() > bytes {
         let with_oldest = all.iter_mut().filter(|kept| kept.oldest().is_some());
         let Some(kept) = with_oldest.min_by_key(|kept| kept.oldest().map(|segment| segment.append_time)) else {
