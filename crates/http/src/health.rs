@@ -4,8 +4,8 @@ use crate::observed::Observed;
 use metaq_broker::Broker;
 use serde::Serialize;
 
-/// Partitions that are named one by one; more are only counted.
-const NAMED_MAX: usize = 10;
+/// Notes that are told; more are only counted.
+const NOTES_MAX: usize = 20;
 
 /// One thing that must be well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -33,10 +33,10 @@ impl Health {
     /// Looks at everything.
     pub fn of(observed: &Observed) -> Self {
         let mut checks = vec![recovery(observed)];
-        let mut warnings = observed.warnings();
+        let mut warnings = Vec::new();
         if let Some(broker) = observed.broker() {
             checks.extend([store(broker), disk(broker)]);
-            warnings.extend(failed_partitions(broker));
+            warnings = notes(broker.health().notes);
         }
         if observed.is_stopping() {
             let reason = "the broker was asked to stop: it finishes what is in flight".to_owned();
@@ -44,6 +44,20 @@ impl Health {
         }
         Self { ready: checks.iter().all(|check| check.ok), checks, warnings }
     }
+}
+
+/// Whether nothing but a restart helps, and why.
+pub(crate) fn dead(observed: &Observed) -> Option<String> {
+    let broker = observed.broker()?;
+    let health = broker.health();
+    (!health.live).then(|| health.troubles.join("; "))
+}
+
+fn notes(mut notes: Vec<String>) -> Vec<String> {
+    let more = notes.len().saturating_sub(NOTES_MAX);
+    notes.truncate(NOTES_MAX);
+    notes.extend((more > 0).then(|| format!("and {more} more notes of this kind; the log has them")));
+    notes
 }
 
 fn recovery(observed: &Observed) -> Check {
@@ -74,21 +88,4 @@ fn disk(broker: &Broker) -> Check {
         format!("there is more room than the reserve (diskReserveBytes={reserve})")
     };
     Check { name: "disk", ok: !full, reason }
-}
-
-/// Partitions that take no puts, each with its reason: the broker goes on without them.
-fn failed_partitions(broker: &Broker) -> Vec<String> {
-    let log = broker.log();
-    let settled = log.settled();
-    let failed: Vec<String> = log
-        .partitions()
-        .iter()
-        .filter_map(|partition| {
-            let why = partition.bounds(settled).failed?;
-            Some(format!("partition {}-{} takes no puts: {why}", partition.topic, partition.index))
-        })
-        .collect();
-    let more = failed.len().saturating_sub(NAMED_MAX);
-    let rest = (more > 0).then(|| format!("{more} more partitions take no puts"));
-    failed.into_iter().take(NAMED_MAX).chain(rest).collect()
 }

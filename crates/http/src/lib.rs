@@ -3,7 +3,7 @@
 //! | path | answer |
 //! |---|---|
 //! | `GET /metrics` | Prometheus text |
-//! | `GET /health/live` | 200 as long as the process serves |
+//! | `GET /health/live` | 200, or 503 if nothing but a restart helps |
 //! | `GET /health/ready` | 200, or 503 with the reasons: each check, and what an operator should know |
 //!
 //! Everything else is answered 404 as JSON. A client has a limited time to say what it wants, may say only little, and

@@ -5,7 +5,7 @@
 use crate::observed::Observed;
 use crate::process::Process;
 use crate::sample::{Reading, Sample};
-use metaq_broker::Broker;
+use metaq_broker::{Broker, Counts};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, prometheus_text};
 use prometheus_client::metrics::MetricType;
@@ -174,53 +174,61 @@ fn millis(millis: u64) -> f64 {
     millis as f64 / 1e3
 }
 
-/// Sums over the partitions of a topic.
-#[derive(Debug, Clone, Default)]
-struct TopicSums {
-    topic: String,
-    partitions: u64,
-    failed: u64,
-    messages: u64,
-    bytes: u64,
-    written_bytes: u64,
+/// The counts of topics by name; of those beyond [`TOPICS_MAX`] the sum.
+fn shortened(mut topics: Vec<(Arc<str>, Counts)>) -> Vec<(Arc<str>, Counts)> {
+    let rest = topics.split_off(topics.len().min(TOPICS_MAX));
+    if !rest.is_empty() {
+        let sum = rest.into_iter().fold(Counts::default(), |sum, (_, counts)| plus(sum, counts));
+        topics.push((OTHERS.into(), sum));
+    }
+    topics
 }
 
-fn topic_sums(broker: &Broker) -> Vec<TopicSums> {
-    let log = broker.log();
-    let settled = log.settled();
-    let mut all: Vec<TopicSums> = Vec::new();
-    // They come by topic and index.
-    for partition in log.partitions() {
-        let known = all.last().is_some_and(|sums| *sums.topic == *partition.topic);
-        if !known && all.len() <= TOPICS_MAX {
-            let topic = if all.len() == TOPICS_MAX { OTHERS } else { &*partition.topic };
-            all.push(TopicSums { topic: topic.to_owned(), ..TopicSums::default() });
-        }
-        let sums = all.last_mut().expect("one was put in for the first partition");
-        let bounds = partition.bounds(settled);
-        sums.partitions += 1;
-        sums.failed += u64::from(bounds.failed.is_some());
-        sums.messages += bounds.messages;
-        sums.bytes += bounds.end - bounds.first;
-        sums.written_bytes += bounds.end;
+fn plus(one: Counts, other: Counts) -> Counts {
+    Counts {
+        puts: one.puts + other.puts,
+        put_bytes: one.put_bytes + other.put_bytes,
+        puts_failed: one.puts_failed + other.puts_failed,
+        gets: one.gets + other.gets,
+        gets_missed: one.gets_missed + other.gets_missed,
+        offsets: one.offsets + other.offsets,
+        partitions: one.partitions + other.partitions,
+        messages: one.messages + other.messages,
+        bytes: one.bytes + other.bytes,
     }
-    all
 }
 
 fn topics(page: &mut Page<'_>, broker: &Broker) -> fmt::Result {
-    let sums = topic_sums(broker);
-    page.gauge("partitions", "Partitions", sums.iter().map(|sums| sums.partitions).sum::<u64>())?;
-    page.gauge("partitions_failed", "Partitions that take no puts", sums.iter().map(|sums| sums.failed).sum::<u64>())?;
-    let mut each =
-        |name, about, kind, value: fn(&TopicSums) -> u64, encode: fn(MetricEncoder<'_>, &u64) -> fmt::Result| {
-            let series: Vec<_> = sums.iter().map(|sums| ([("topic", sums.topic.as_str())], value(sums))).collect();
-            page.labelled(name, about, kind, &series, encode)
-        };
-    each("topic_partitions", "Partitions of a topic", MetricType::Gauge, |sums| sums.partitions, gauge)?;
-    each("topic_messages", "Messages kept", MetricType::Gauge, |sums| sums.messages, gauge)?;
-    each("topic_bytes", "Bytes kept", MetricType::Gauge, |sums| sums.bytes, gauge)?;
-    let about = "Bytes ever written to the partitions that exist";
-    each("topic_written_bytes", about, MetricType::Counter, |sums| sums.written_bytes, counter)
+    let (all, topics) = (broker.counts(), broker.topic_counts());
+    page.gauge("topics", "Topics", topics.len() as u64)?;
+    page.gauge("partitions", "Partitions", all.partitions)?;
+    page.gauge("partitions_failed", "Partitions that take no puts since their files failed", failed(broker))?;
+    page.counter("put_messages", "Messages put, also refused ones", all.puts)?;
+    page.counter("put_bytes", "Bytes of the bodies of messages put", all.put_bytes)?;
+    page.counter("puts_failed", "Messages refused", all.puts_failed)?;
+    page.counter("gets", "Gets, and parts of fetches", all.gets)?;
+    page.counter("gets_missed", "Gets that found nothing", all.gets_missed)?;
+    page.counter("offsets", "Positions asked for", all.offsets)?;
+    let topics = shortened(topics);
+    type Encode = fn(MetricEncoder<'_>, &u64) -> fmt::Result;
+    let mut each = |name, about, (kind, encode): (MetricType, Encode), value: fn(&Counts) -> u64| {
+        let series: Vec<_> = topics.iter().map(|(topic, counts)| ([("topic", &**topic)], value(counts))).collect();
+        page.labelled(name, about, kind, &series, encode)
+    };
+    let (counts, gauges): ((_, Encode), (_, Encode)) = ((MetricType::Counter, counter), (MetricType::Gauge, gauge));
+    each("topic_partitions", "Partitions of a topic", gauges, |counts| counts.partitions)?;
+    each("topic_messages", "Messages kept", gauges, |counts| counts.messages)?;
+    each("topic_bytes", "Bytes kept", gauges, |counts| counts.bytes)?;
+    each("topic_put_messages", "Messages put, also refused ones", counts, |counts| counts.puts)?;
+    each("topic_put_bytes", "Bytes of the bodies of messages put", counts, |counts| counts.put_bytes)?;
+    each("topic_puts_failed", "Messages refused", counts, |counts| counts.puts_failed)?;
+    each("topic_gets", "Gets, and parts of fetches", counts, |counts| counts.gets)?;
+    each("topic_gets_missed", "Gets that found nothing", counts, |counts| counts.gets_missed)
+}
+
+fn failed(broker: &Broker) -> u64 {
+    let settled = broker.log().settled();
+    broker.log().partitions().iter().filter(|partition| partition.bounds(settled).failed.is_some()).count() as u64
 }
 
 fn gauges(page: &mut Page<'_>, broker: &Broker) -> fmt::Result {
@@ -242,6 +250,17 @@ fn process(page: &mut Page<'_>) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn topics_beyond_the_most_are_told_as_one() {
+        let topic = |at: usize| (Arc::from(format!("t{at}")), Counts { puts: 1, bytes: 10, ..Counts::default() });
+        let all = shortened((0..TOPICS_MAX).map(topic).collect());
+        assert_eq!((all.len(), &*all[TOPICS_MAX - 1].0), (TOPICS_MAX, "t999"));
+        let more = shortened((0..TOPICS_MAX + 7).map(topic).collect());
+        assert_eq!(more.len(), TOPICS_MAX + 1);
+        let (name, counts) = &more[TOPICS_MAX];
+        assert_eq!((&**name, counts.puts, counts.bytes), (OTHERS, 7, 70));
+    }
 
     #[test]
     fn the_buckets_of_durations_are_seconds() {

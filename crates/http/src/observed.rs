@@ -2,7 +2,6 @@
 
 use crate::sample::Samples;
 use metaq_broker::Broker;
-use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -17,7 +16,6 @@ pub struct Observed {
     broker: OnceLock<Arc<Broker>>,
     fronts: OnceLock<Samples>,
     stops: AtomicBool,
-    warnings: Mutex<Vec<String>>,
 }
 
 impl fmt::Debug for Observed {
@@ -29,13 +27,7 @@ impl fmt::Debug for Observed {
 impl Observed {
     /// A broker that is about to recover its data directory.
     pub fn new(clock: Clock) -> Arc<Self> {
-        Arc::new(Self {
-            clock,
-            broker: OnceLock::new(),
-            fronts: OnceLock::new(),
-            stops: AtomicBool::new(false),
-            warnings: Mutex::default(),
-        })
+        Arc::new(Self { clock, broker: OnceLock::new(), fronts: OnceLock::new(), stops: AtomicBool::new(false) })
     }
 
     /// The broker has recovered and serves; said once.
@@ -50,11 +42,6 @@ impl Observed {
         self.stops.store(true, Ordering::Relaxed);
     }
 
-    /// Replaces what an operator should know although all is well.
-    pub fn warn(&self, warnings: Vec<String>) {
-        *self.warnings.lock() = warnings;
-    }
-
     pub(crate) fn broker(&self) -> Option<&Arc<Broker>> {
         self.broker.get()
     }
@@ -65,10 +52,6 @@ impl Observed {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stops.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        self.warnings.lock().clone()
     }
 
     pub(crate) fn now(&self) -> u64 {

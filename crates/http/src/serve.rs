@@ -1,6 +1,6 @@
 //! Serves the pages to whoever comes, for as long as it may take.
 
-use crate::health::Health;
+use crate::health::{self, Health};
 use crate::metrics;
 use crate::observed::Observed;
 use axum::extract::{DefaultBodyLimit, State};
@@ -119,8 +119,11 @@ async fn metrics_page(State(observed): State<Arc<Observed>>) -> Response {
     }
 }
 
-async fn live() -> Response {
-    Json(json!({ "live": true })).into_response()
+async fn live(State(observed): State<Arc<Observed>>) -> Response {
+    match health::dead(&observed) {
+        None => Json(json!({ "live": true })).into_response(),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "live": false, "reason": why }))).into_response(),
+    }
 }
 
 async fn ready(State(observed): State<Arc<Observed>>) -> Response {

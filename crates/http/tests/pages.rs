@@ -6,8 +6,8 @@ use metaq_broker::{Broker, Surroundings};
 use metaq_disk::FaultyDisk;
 use metaq_http::{Limits, Observed, Reading, Sample, Samples, serve};
 use metaq_listen::{Listener, Options};
-use metaq_log::{Append, Item, Outlet, Running, Submission, What};
-use metaq_protocol::record;
+use metaq_log::{Outlet, Running, Submission};
+use metaq_protocol::request::Put;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -89,6 +89,8 @@ fn broker() -> Served {
     let overrides = [
         Override::flag("dataPath", "/data", "--data-dir"),
         Override::flag("diskReserveBytes", "0", "--disk-reserve-bytes"),
+        Override::flag("hostName", "127.0.0.1", "--host-name"),
+        Override::flag("zk.zkConnect", "zoo:2181", "--zk-zk-connect"),
     ];
     let settings = Settings::load(&Sources { file: None, overrides: &overrides, home: None }).unwrap();
     let mut options = metaq_log::Options::new("/data", "/data");
@@ -120,15 +122,14 @@ impl Outlet for Sink {
 }
 
 impl Served {
-    fn put(&self, topic: &str, index: u32, body: &[u8]) {
-        let log = self.running.log();
-        let partition = log.create_partition(topic, index, None, log.options().settings).unwrap();
-        let mut bytes = Vec::new();
-        record::encode(&mut bytes, 0, 0, body);
-        let append = Append { partition, records: 0..bytes.len(), count: 1, producer: None };
-        let outlet = log.register(Arc::new(Sink));
-        let items = vec![Item { tag: 0, what: What::Append(append) }];
-        log.submit(Box::new(Submission { outlet, token: 0, bytes, items, outcomes: Vec::new(), wait_durable: 0 }));
+    fn put(&self, topic: &str, partition: i32, body: &[u8]) {
+        let outlet = self.running.log().register(Arc::new(Sink));
+        let mut submission =
+            Submission { outlet, token: 0, bytes: vec![], items: vec![], outcomes: vec![], wait_durable: 0 };
+        let topic = topic.into();
+        let put = Put { topic, partition, flag: 0, checksum: None, transaction: None, opaque: 1, body };
+        self.broker.put(&put, &mut submission).unwrap();
+        self.running.log().submit(Box::new(submission));
     }
 }
 
@@ -151,13 +152,13 @@ fn a_broker_that_recovers_is_live_but_not_ready() {
 }
 
 #[test]
-fn a_broker_that_serves_is_ready_and_tells_its_warnings() {
+fn a_broker_that_serves_is_ready_and_tells_what_should_be_known() {
     let (pages, served) = (pages(Limits::DEFAULT, 10), broker());
     pages.observed.serves(Arc::clone(&served.broker), Samples::new(Vec::new));
-    pages.observed.warn(vec!["registration comes later".to_owned()]);
     let (status, health) = pages.json("/health/ready");
     assert_eq!(status, 200, "{health}");
-    assert_eq!(health["warnings"][0], "registration comes later");
+    let warnings = health["warnings"].as_array().unwrap();
+    assert!(warnings[0].as_str().unwrap().contains("registers nothing in ZooKeeper"), "{health}");
     let names: Vec<_> = health["checks"].as_array().unwrap().iter().map(|check| check["name"].clone()).collect();
     assert_eq!(names, ["recovery", "store", "disk"]);
 }
@@ -174,6 +175,8 @@ fn a_failed_sync_is_told_with_what_to_do() {
     assert_eq!((&health["checks"][1]["name"], &health["checks"][1]["ok"]), (&"store".into(), &false.into()));
     assert!(health["checks"][1]["reason"].as_str().unwrap().contains("restart the broker"), "{health}");
     assert_eq!(pages.metric("metaq_store_closed"), 1.0);
+    let (status, live) = pages.json("/health/live");
+    assert_eq!((status, &live["live"]), (503, &false.into()));
 }
 
 #[test]
@@ -198,15 +201,17 @@ fn metrics_tell_what_was_written_by_topic() {
         }),
     );
     served.put("orders", 0, b"one");
-    served.put("orders", 1, b"three");
+    served.put("orders", 0, b"three");
     served.put("audit", 0, b"");
     until("three messages", || pages.metric("metaq_log_entries_total") >= 3.0);
     sent.store(42, Ordering::Relaxed);
     until("both orders to be visible", || pages.metric("metaq_topic_messages{topic=\"orders\"}") == 2.0);
-    assert_eq!(pages.metric("metaq_topic_partitions{topic=\"orders\"}"), 2.0);
+    assert_eq!(pages.metric("metaq_topic_partitions{topic=\"orders\"}"), 1.0);
     assert_eq!(pages.metric("metaq_topic_bytes{topic=\"orders\"}"), 48.0);
-    assert_eq!(pages.metric("metaq_topic_written_bytes_total{topic=\"audit\"}"), 20.0);
-    assert_eq!(pages.metric("metaq_partitions"), 3.0);
+    assert_eq!(pages.metric("metaq_topic_put_messages_total{topic=\"orders\"}"), 2.0);
+    assert_eq!(pages.metric("metaq_topic_put_bytes_total{topic=\"orders\"}"), 8.0);
+    assert_eq!(pages.metric("metaq_put_messages_total"), 3.0);
+    assert_eq!((pages.metric("metaq_topics"), pages.metric("metaq_partitions")), (2.0, 2.0));
     assert_eq!(pages.metric("metaq_sendfile_bytes_total"), 42.0);
     let syncs = pages.metric("metaq_log_syncs_total");
     assert!(syncs >= 1.0);
