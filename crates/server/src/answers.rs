@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// The tag of an item whose answer has left before its submission's others.
 const ANSWERED: i64 = i64::MIN;
+/// How many earlier puts are looked at to find out whether one of them goes to the same partition; behind more, a put
+/// waits as if there were one.
+const LOOKED_AT: usize = 512;
 /// Emptied submissions that are kept.
 const SPARE: usize = 64;
 /// Bytes that an emptied submission may keep reserved.
@@ -146,8 +149,9 @@ impl Answers {
                 continue;
             }
             let partition = partition_of(&submission.items[at]);
+            let mut left = LOOKED_AT;
             let before = &submission.items[..at];
-            if has_unanswered(before, partition) || self.owes(&connection, partition) {
+            if has_unanswered(before, partition, &mut left) || self.owes(&connection, partition, &mut left) {
                 continue;
             }
             connection.with(|live| answer_item(live, &submission.items[at], &submission.outcomes[at], thread));
@@ -158,12 +162,13 @@ impl Answers {
         self.waiting.push_back(waiting);
     }
 
-    /// Whether an earlier put of the connection to the partition waits.
-    fn owes(&self, connection: &Rc<Connection>, partition: &Arc<Partition>) -> bool {
-        self.waiting
-            .iter()
-            .filter(|waiting| Rc::ptr_eq(&waiting.owed.connection, connection))
-            .any(|waiting| has_unanswered(&waiting.submission.items, partition))
+    /// Whether an earlier put of the connection to the partition waits, or too many do to look at.
+    fn owes(&self, connection: &Rc<Connection>, partition: &Arc<Partition>, left: &mut usize) -> bool {
+        self.waiting.iter().any(|waiting| {
+            let is_ours = Rc::ptr_eq(&waiting.owed.connection, connection);
+            let items = if is_ours { &waiting.submission.items[..] } else { &[] };
+            !count_down(left, 1) || has_unanswered(items, partition, left)
+        })
     }
 
     /// Answers what the watermark covers; if the store is closed, everything.
@@ -231,6 +236,7 @@ impl Answers {
             submission.bytes.clear();
             submission.items.clear();
             submission.outcomes.clear();
+            submission.wait_durable = 0;
             self.spare.push(submission);
         }
     }
@@ -264,8 +270,16 @@ pub(crate) fn partition_of(item: &Item) -> &Arc<Partition> {
     }
 }
 
-fn has_unanswered(items: &[Item], partition: &Arc<Partition>) -> bool {
-    items.iter().any(|item| item.tag != ANSWERED && Arc::ptr_eq(partition_of(item), partition))
+fn has_unanswered(items: &[Item], partition: &Arc<Partition>, left: &mut usize) -> bool {
+    !count_down(left, items.len())
+        || items.iter().any(|item| item.tag != ANSWERED && Arc::ptr_eq(partition_of(item), partition))
+}
+
+/// `false`: there weren't so many left.
+fn count_down(left: &mut usize, by: usize) -> bool {
+    let enough = *left >= by;
+    *left = left.saturating_sub(by);
+    enough
 }
 
 fn answer_item(live: &mut Live, item: &Item, outcome: &Outcome, thread: &NetworkThread) {

@@ -21,6 +21,12 @@ pub(crate) const SEND_BYTES: usize = 4 << 20;
 pub(crate) const READS: usize = 8;
 /// Answers and slices of one connection that may wait to be sent.
 pub(crate) const PIECES: usize = 64;
+/// Gets of one connection that may wait.
+pub(crate) const WAITERS: usize = 1024;
+/// Memory that all gets that wait may take.
+pub(crate) const WAITING_BYTES: u64 = 64 << 20;
+/// What a get that waits takes besides its line, for each of its partitions.
+pub(crate) const WAITER_BYTES: u64 = 256;
 /// A body this large takes as long again as a small request may take to arrive.
 const ARRIVAL_BYTES: usize = 1 << 20;
 /// The part of the bytes in flight that requests which haven't arrived whole may take.

@@ -11,7 +11,7 @@ use crate::network::NetworkThread;
 use crate::output::{Output, Sent};
 use crate::requests::Requests;
 use metaq_listen::{Identity, Place};
-use metaq_protocol::Decoder;
+use metaq_protocol::{Decoder, Limits};
 use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
@@ -37,6 +37,8 @@ pub(crate) struct Live {
     _place: Place,
     waker: Option<Waker>,
     pub decoder: Decoder,
+    /// What the decoder was made with.
+    pub limits: Limits,
     pub input: Input,
     pub output: Output,
     /// Bytes of its puts that the log isn't done with.
@@ -97,6 +99,7 @@ impl Connection {
             _place: place,
             waker: None,
             decoder: Decoder::new(thread.bounds().requests),
+            limits: thread.bounds().requests,
             input: Input::default(),
             output: Output::default(),
             in_flight: 0,
@@ -173,6 +176,14 @@ impl Live {
     pub(crate) fn wake(&self) {
         if let Some(waker) = &self.waker {
             waker.wake_by_ref();
+        }
+    }
+
+    /// Goes by these limits from the next request on.
+    pub(crate) fn follow(&mut self, limits: &Limits) {
+        if self.limits != *limits && self.input.began.is_none() {
+            self.limits = *limits;
+            self.decoder = Decoder::new(*limits);
         }
     }
 

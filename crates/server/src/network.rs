@@ -5,7 +5,7 @@
 //! * A turn formats all answers that the watermark released and then sends once per connection.
 
 use crate::answers::Answers;
-use crate::bounds::{Bounds, READ_BYTES};
+use crate::bounds::{Bounds, READ_BYTES, WAITER_BYTES, WAITING_BYTES};
 use crate::connection::{Connection, Live, Looked, count_timed_out};
 use crate::gets::{Asked, Found};
 use crate::mailbox::{Finished, Mailbox, Submissions};
@@ -329,9 +329,12 @@ impl NetworkThread {
         wait: Wait,
     ) -> Option<u64> {
         let bounds = self.bounds();
-        let gauge = &self.shared.gauges.waiters;
-        if gauge.fetch_add(1, Relaxed) >= bounds.waiters_max {
-            gauge.fetch_sub(1, Relaxed);
+        let (count, memory) = (&self.shared.gauges.waiters, &self.shared.waiting_bytes);
+        let bytes = line.len() as u64 + WAITER_BYTES * partitions.len() as u64;
+        let fits = memory.fetch_add(bytes, Relaxed) + bytes <= WAITING_BYTES;
+        if count.fetch_add(1, Relaxed) >= bounds.waiters_max || !fits {
+            count.fetch_sub(1, Relaxed);
+            memory.fetch_sub(bytes, Relaxed);
             return None;
         }
         self.mailbox.set_waits(true);
@@ -339,7 +342,7 @@ impl NetworkThread {
         if deadline < self.due() {
             self.mailbox.wake_thread();
         }
-        let waiter = Waiter { connection: Rc::clone(connection), line: line.to_vec(), partitions, deadline };
+        let waiter = Waiter { connection: Rc::clone(connection), line: line.to_vec(), partitions, deadline, bytes };
         Some(self.waiters.borrow_mut().park(waiter))
     }
 
@@ -347,6 +350,7 @@ impl NetworkThread {
         let mut waiters = self.waiters.borrow_mut();
         let waiter = waiters.remove(number)?;
         self.shared.gauges.waiters.fetch_sub(1, Relaxed);
+        self.shared.waiting_bytes.fetch_sub(waiter.bytes, Relaxed);
         self.mailbox.set_waits(!waiters.is_empty());
         Some(waiter)
     }

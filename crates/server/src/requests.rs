@@ -1,6 +1,7 @@
 //! Executes the requests of one read: what can be answered at once is, puts become one submission.
 
 use crate::answers::partition_of;
+use crate::bounds::WAITERS;
 use crate::connection::{Connection, Live};
 use crate::gets::Asked;
 use crate::hello::answer_hello;
@@ -43,6 +44,7 @@ impl<'a> Requests<'a> {
     pub(crate) fn run(mut self, bytes: &[u8]) -> usize {
         let mut used = 0;
         self.live.held_back = false;
+        self.live.follow(&self.thread.bounds().requests);
         while !self.live.deaf {
             if self.live.must_wait(self.thread) {
                 self.live.held_back = used < bytes.len();
@@ -77,7 +79,7 @@ impl<'a> Requests<'a> {
     pub(crate) fn refuse_arriving(mut self, held: &[u8]) -> usize {
         // A decoder that takes no body tells whom to answer.
         let nothing = Limits { message_bytes_max: 0, batch_bytes_max: 0, ..self.thread.bounds().requests };
-        self.live.decoder = Decoder::new(self.thread.bounds().requests);
+        self.live.decoder = Decoder::new(self.live.limits);
         match Decoder::new(nothing).decode(held) {
             Ok(Decoded::Oversized(oversized)) => {
                 self.refuse_busy(oversized.opaque);
@@ -232,7 +234,7 @@ impl<'a> Requests<'a> {
     fn ask(&mut self, asked: &Asked<'_>, frame: &[u8]) {
         let mut found = asked.look(&self.thread.broker);
         let wait = asked.wait();
-        if wait.ms > 0 && !self.live.ended {
+        if wait.ms > 0 && !self.live.ended && self.live.waiters.len() < WAITERS {
             let lacks = asked.lacks(&found, &self.thread.broker);
             if !lacks.is_empty()
                 && let Some(number) = self.thread.park(self.this, frame, lacks, wait)

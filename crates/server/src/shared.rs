@@ -8,7 +8,7 @@ use crate::mailbox::Mailbox;
 use metaq_broker::{Broker, Gauges};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU8, AtomicUsize};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     /// Places for administration.
     pub jobs: Arc<Semaphore>,
     pub mailboxes: Vec<Arc<Mailbox>>,
+    /// Memory of gets that wait.
+    pub waiting_bytes: AtomicU64,
     /// Connections that were closed although they were owed something.
     pub cut: AtomicUsize,
     stage: AtomicU8,
@@ -48,6 +50,7 @@ impl Shared {
             jobs: Arc::new(Semaphore::new(options.jobs_max)),
             mailboxes: (0..options.threads.get()).map(|_| Arc::default()).collect(),
             counters: Arc::default(),
+            waiting_bytes: AtomicU64::new(0),
             cut: AtomicUsize::new(0),
             stage: AtomicU8::new(0),
             options,

@@ -15,6 +15,8 @@ pub(crate) struct Waiter {
     pub line: Vec<u8>,
     pub partitions: Vec<Arc<Partition>>,
     pub deadline: Instant,
+    /// Taken from what all that wait may take.
+    pub bytes: u64,
 }
 
 /// The requests of one thread that wait.

@@ -13,6 +13,7 @@ use metaq_disk::{Disk, FaultyDisk, RealDisk};
 use metaq_listen::{Listener, Options as ListenOptions};
 use metaq_log::Running;
 use metaq_server::{Options, Server, Stopped};
+use parking_lot::Mutex;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -28,10 +29,12 @@ pub struct Bed {
     pub broker: Arc<Broker>,
     pub gate: Gate,
     pub faulty: FaultyDisk,
+    /// What a reload reads.
+    file: Arc<Mutex<String>>,
     server: Arc<Server>,
     running: Option<Running>,
     _runtime: Runtime,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// What a bed is made with.
@@ -70,14 +73,17 @@ impl Setup {
         let disk: Arc<dyn Disk> = Arc::new(GatedDisk::new(disk, gate.clone()));
         let opened = metaq_log::open(disk, log_options(&loaded.settings, "metaq test", None), now_ms()).unwrap();
         let running = metaq_log::run(opened, Arc::new(now_ms)).unwrap();
-        let chance = AtomicU64::new(1);
+        let (chance, file) = (AtomicU64::new(1), Arc::new(Mutex::new(text.clone())));
         let surroundings = Surroundings {
             clock: Arc::new(now_ms),
             random: Arc::new(move || chance.fetch_add(1, Ordering::Relaxed)),
             pid: std::process::id(),
             version: "1.4.6.3-test".to_owned(),
             file: loaded.file,
-            reload: Arc::new(|| Err("nothing to read".to_owned())),
+            reload: {
+                let file = Arc::clone(&file);
+                Arc::new(move || load(&file.lock()))
+            },
         };
         let broker = Broker::new(running.log().clone(), loaded.settings, surroundings).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -87,7 +93,7 @@ impl Setup {
             Server::start(Arc::clone(&broker), vec![listener], runtime.handle().clone(), self.options).unwrap()
         };
         let server = Arc::new(server);
-        Bed { broker, gate, faulty, server, running: Some(running), _runtime: runtime, _folder: folder }
+        Bed { broker, gate, faulty, file, server, running: Some(running), _runtime: runtime, folder }
     }
 }
 
@@ -101,12 +107,25 @@ impl Bed {
         self.server.local_addr().unwrap()
     }
 
+    /// Of a bed on the real disk.
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
     pub fn server(&self) -> &Arc<Server> {
         &self.server
     }
 
     pub fn connect(&self) -> Client {
         Client::connect(self.address())
+    }
+
+    /// Replaces a line of the configuration and has it read again.
+    pub fn reload(&self, old: &str, new: &str) {
+        let text = self.file.lock().replace(old, new);
+        *self.file.lock() = text;
+        let answer = self.connect().ask("admin reload 1\r\n");
+        assert_eq!(answer.code, 200, "{}", answer.text());
     }
 
     /// A counter of the server.
