@@ -11,7 +11,7 @@ use crate::files::{FileKind, path};
 use crate::folder::Folder;
 use crate::format::Format;
 use crate::id::EPOCH_MS;
-use crate::index::{MARK_EVERY_BYTES, Mark};
+use crate::index::{MARK_BYTES, MARK_EVERY_BYTES, Mark, read_marks};
 use crate::offline::records::{Piece, Records};
 use crate::partition::Damage;
 use crate::recovery::doing;
@@ -57,7 +57,10 @@ impl Plan {
                 let (cluster, broker, program) = (identity.cluster.clone(), identity.broker, identity.program.clone());
                 Format { format: crate::format::FORMAT, cluster, broker, program }.write(disk, log_path)
             }
-            Step::CutTail { partition, position, .. } => self.cut(self.folder(partition)?, *position),
+            Step::CutTail { partition, position, .. } => {
+                let folder = self.folder(partition)?;
+                folder.segments.last().map_or(Ok(()), |last| self.cut(folder, last.start, *position))
+            }
             Step::Truncate { partition, position, .. } => {
                 let folder = self.folder(partition)?;
                 let left = self.truncate(folder, *position)?;
@@ -126,18 +129,19 @@ impl Plan {
         Ok(folder)
     }
 
-    /// Cuts the last segment at a position.
-    fn cut(&self, folder: &Folder, position: u64) -> io::Result<()> {
-        let Some(last) = folder.segments.iter().rfind(|segment| segment.start <= position) else { return Ok(()) };
-        let file = self.directory.disk.open(&path(&folder.path, last.start, FileKind::Segment), Open::Write)?;
-        file.set_len(position - last.start)?;
+    /// Cuts a segment at a position.
+    fn cut(&self, folder: &Folder, segment: u64, position: u64) -> io::Result<()> {
+        let file = self.directory.disk.open(&path(&folder.path, segment, FileKind::Segment), Open::Write)?;
+        file.set_len(position - segment)?;
         file.sync()
     }
 
-    /// Removes the segments behind a position, the last one first, then cuts. Gives how many messages are left.
+    /// Removes the segments behind a position, the last one first, then cuts the one that ends there, and its index.
+    /// Gives how many messages are left.
     fn truncate(&self, folder: &Folder, position: u64) -> io::Result<u64> {
         let disk = &*self.directory.disk;
-        for segment in folder.segments.iter().rev().filter(|segment| segment.start > position) {
+        let last = last_before(folder, position);
+        for segment in folder.segments.iter().rev().filter(|segment| segment.start > last) {
             for kind in [FileKind::Index, FileKind::Segment] {
                 let file = path(&folder.path, segment.start, kind);
                 if disk.metadata(&file)?.is_some() {
@@ -146,7 +150,14 @@ impl Plan {
             }
             disk.sync_dir(&folder.path)?;
         }
-        self.cut(folder, position)?;
+        self.cut(folder, last, position)?;
+        let index = path(&folder.path, last, FileKind::Index);
+        if disk.metadata(&index)?.is_some() {
+            let index = disk.open(&index, Open::Write)?;
+            let marks = read_marks(&*index, &(last..position))?;
+            index.set_len((marks.len() * MARK_BYTES) as u64)?;
+            index.sync()?;
+        }
         self.count(folder)
     }
 
@@ -204,10 +215,15 @@ fn known<'a>(checkpoint: &'a mut Checkpoint, folder: &Folder) -> Option<&'a mut 
     checkpoint.partitions.iter_mut().find(|kept| kept.topic == folder.topic && kept.index == folder.index)
 }
 
+/// Start of the segment that a partition ends in if it ends at `position`; its oldest one stays in any case.
+fn last_before(folder: &Folder, position: u64) -> u64 {
+    let last = folder.segments.iter().rfind(|segment| segment.start < position).or(folder.segments.first());
+    last.map_or(position, |last| last.start)
+}
+
 /// The partition ends at `position`, with `left` messages.
 fn end_at(kept: &mut Kept, folder: &Folder, position: u64, left: u64) {
-    let last = folder.segments.iter().rfind(|segment| segment.start <= position);
-    kept.head.segment = last.map_or(position, |last| last.start);
+    kept.head.segment = last_before(folder, position);
     kept.head.end = position;
     kept.head.sequence = kept.head.first_sequence + i64::try_from(left).unwrap_or(0);
     kept.damage.retain(|damage| damage.range.end <= position);

@@ -3,7 +3,7 @@
 
 use super::task::Task;
 use super::{Directory, OfflineError};
-use crate::checkpoint::{COPY, Checkpoint, CheckpointError, Kept, NAME, read_whole};
+use crate::checkpoint::{COPY, Checkpoint, CheckpointError, Kept, KeptDisposal, NAME, read_whole};
 use crate::entry::{self, Entry, EntryError};
 use crate::folder::{Folder, folders};
 use crate::format::{Format, FormatError};
@@ -87,6 +87,11 @@ impl Contents {
         newest.filter(|newest| newest.lsn > 0 || self.format != FoundFormat::Missing || self.begun)
     }
 
+    /// The checkpoint says that everything that is kept is in the segments, and nothing else is.
+    pub(super) fn is_clean(&self) -> bool {
+        self.checkpoint().is_some_and(|checkpoint| checkpoint.clean && checkpoint.disposals.is_empty())
+    }
+
     /// A checkpoint was there and none can be read, or should be there and isn't.
     pub(super) fn checkpoints_lost(&self) -> bool {
         let damaged = self.copies.contains(&FoundCheckpoint::Damaged);
@@ -95,7 +100,8 @@ impl Contents {
     }
 
     pub(super) fn folder(&self, topic: &str, index: u32) -> Option<&Folder> {
-        self.folders.iter().find(|folder| folder.topic == topic && folder.index == index)
+        let by_name = |folder: &Folder| (folder.topic.as_str(), folder.index).cmp(&(topic, index));
+        self.folders.binary_search_by(by_name).ok().map(|at| &self.folders[at])
     }
 
     /// What the checkpoint holds of the partitions, by topic and index.
@@ -146,6 +152,8 @@ pub(super) struct Foreseen {
     pub created: HashMap<(String, u32), u32>,
     pub deleted: HashSet<u32>,
     pub trimmed: HashMap<u32, u64>,
+    /// Folders of partitions that were deleted before the checkpoint and are still there.
+    pub removed: HashSet<PathBuf>,
     /// Where partitions end, by number.
     ends: HashMap<u32, u64>,
 }
@@ -154,6 +162,10 @@ impl Foreseen {
     /// Walks the log from the checkpoint on; of a clean one it holds nothing.
     pub(super) fn read(directory: &Directory, checkpoint: &Checkpoint) -> Result<Self, OfflineError> {
         let mut foreseen = Self::default();
+        checkpoint.disposals.iter().for_each(|disposal| match disposal {
+            KeptDisposal::Trim { partition, first, .. } => foreseen.trim(*partition, *first),
+            KeptDisposal::Delete { folder } => _ = foreseen.removed.insert(folder.clone()),
+        });
         if checkpoint.clean {
             return Ok(foreseen);
         }
@@ -187,6 +199,11 @@ impl Foreseen {
         Ok(foreseen)
     }
 
+    fn trim(&mut self, partition: u32, first: u64) {
+        let to = self.trimmed.entry(partition).or_default();
+        *to = (*to).max(first);
+    }
+
     fn contradict(&mut self, lsn: u64, why: String) {
         self.contradiction.get_or_insert((lsn, why));
     }
@@ -217,10 +234,7 @@ impl Foreseen {
                 self.ends.remove(&number);
                 self.deleted.insert(number);
             }
-            Entry::Trim { first, .. } => {
-                let to = self.trimmed.entry(number).or_default();
-                *to = (*to).max(*first);
-            }
+            Entry::Trim { first, .. } => self.trim(number, *first),
             Entry::Counted { .. } | Entry::State(_) | Entry::IdCeiling { .. } => {}
         }
     }

@@ -102,8 +102,9 @@ pub fn recover(disk: Arc<dyn Disk>, options: Options, how: How, now: u64) -> Res
     let mut opened_at = now;
     let mut set_aside = None;
     Task::refuse_unfinished(&directory)?;
-    if disk.metadata(&directory.log_path).map_err(doing("looking for the log path"))?.is_some() {
-        let _held = Held::to_change(&directory)?;
+    let stands = disk.metadata(&directory.log_path).map_err(doing("looking for the log path"))?.is_some();
+    {
+        let _held = if stands { Held::to_change(&directory)? } else { Held::to_look(&directory)? };
         let contents = Contents::read(&directory)?;
         if how == How::Rebuild {
             refuse_rebuild(&contents, &options)?;

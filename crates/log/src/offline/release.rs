@@ -125,8 +125,7 @@ fn target(directory: &Directory, contents: &Contents, base: &Path) -> Result<Opt
         }
     }
     let lost = contents.checkpoints_lost();
-    let clean = contents.checkpoint().map(|checkpoint| checkpoint.clean);
-    if clean == Some(false) {
+    if !lost && !contents.is_clean() {
         return Err(unclean());
     }
     // Without a checkpoint of its own the directory must be half released, its checkpoints being there already.

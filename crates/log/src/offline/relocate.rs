@@ -156,7 +156,7 @@ fn carry_out(directory: &Directory, task: &Task) -> Result<Relocated, RelocateEr
 
 fn refuse_unclean(directory: &Directory, contents: &Contents) -> Result<(), RelocateError> {
     match contents.checkpoint() {
-        Some(checkpoint) if checkpoint.clean => Ok(()),
+        Some(_) if contents.is_clean() => Ok(()),
         Some(_) => Err(RelocateError::Unclean(directory.log_path.clone())),
         None if contents.checkpoints_lost() => {
             let folder = directory.log_path.clone();

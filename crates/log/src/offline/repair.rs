@@ -20,7 +20,7 @@ use crate::folder::Folder;
 use crate::recovery::{OpenError, doing};
 use crate::turn;
 use metaq_disk::Open;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -260,7 +260,8 @@ pub fn plan_repair(
     let contents = Contents::read(directory)?;
     let verified = check(directory, &contents, &mut done)?;
     let checkpoint = contents.checkpoint().cloned();
-    let mut planner = Planner { directory, options, contents: &contents, steps: Vec::new(), kept: Vec::new() };
+    let (known, steps, kept) = (contents.kept(), Vec::new(), Vec::new());
+    let mut planner = Planner { directory, options, contents: &contents, known, steps, kept };
     planner.about_directory(&verified.troubles);
     let (mut turns, mut damaged_file) = (Vec::new(), None);
     if let Some(checkpoint) = checkpoint.as_ref().filter(|checkpoint| !checkpoint.clean) {
@@ -270,7 +271,7 @@ pub fn plan_repair(
             damaged_file = Some(lost.file);
         }
     }
-    let clean = checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.clean);
+    let clean = checkpoint.is_none() || contents.is_clean();
     let lost = contents.checkpoints_lost();
     for partition in &verified.partitions {
         if clean && !lost { planner.about_partition(partition)? } else { planner.keep_all(partition) }
@@ -289,6 +290,8 @@ struct Planner<'a> {
     directory: &'a Directory,
     options: &'a RepairOptions,
     contents: &'a Contents,
+    /// What the checkpoint holds of the partitions.
+    known: HashMap<(&'a str, u32), &'a Kept>,
     steps: Vec<Step>,
     kept: Vec<String>,
 }
@@ -367,7 +370,7 @@ impl Planner<'_> {
             self.keep_all(partition);
             return Ok(());
         };
-        let kept = self.contents.kept().get(&(folder.topic.as_str(), folder.index)).copied();
+        let kept = self.known.get(&(folder.topic.as_str(), folder.index)).copied();
         let standing = standing(folder, kept, true, &Foreseen::default());
         let whole = !partition
             .troubles
@@ -387,7 +390,7 @@ impl Planner<'_> {
     }
 
     fn truncate(&mut self, folder: &Folder, partition: &PartitionVerified, bad: u64) -> io::Result<()> {
-        let at = partition.segments.partition_point(|segment| segment.start <= bad).saturating_sub(1);
+        let at = partition.segments.partition_point(|segment| segment.start < bad).saturating_sub(1);
         let Some(segment) = partition.segments.get(at) else { return Ok(()) };
         let file = self.directory.disk.open(&path(&folder.path, segment.start, FileKind::Segment), Open::Read)?;
         let mut records = Records::new(file, 0, u64::MAX)?;

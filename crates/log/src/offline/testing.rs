@@ -1,7 +1,8 @@
 //! Directories for the tests of this module, on the simulated disk, and a broker's part in them.
 
+use super::contents::Contents;
 use super::{Directory, Verdict, verify};
-use crate::checkpoint::Checkpointer;
+use crate::checkpoint::{Checkpoint, Checkpointer};
 use crate::log::Log;
 use crate::options::Options;
 use crate::recovery::{Opened, Report, open};
@@ -93,6 +94,13 @@ impl Bench {
 
     pub(super) fn open(&self) -> Broker {
         Broker::of(open(self.directory.disk.clone(), Self::options(), NOW).unwrap())
+    }
+
+    /// Changes the checkpoint, in both files.
+    pub(super) fn edit(&self, change: impl FnOnce(&mut Checkpoint)) {
+        let mut checkpoint = Contents::read(&self.directory).unwrap().checkpoint().unwrap().clone();
+        change(&mut checkpoint);
+        checkpoint.write(&self.disk, Path::new("/data")).unwrap();
     }
 
     pub(super) fn stands(&self, path: impl AsRef<Path>) -> bool {

@@ -208,6 +208,11 @@ pub enum PartitionTrouble {
     },
     /// The log says that it was deleted: the next opening removes what is left.
     Deleted,
+    /// Old segments aren't kept any more: the next opening removes them.
+    Trimmed {
+        /// How many.
+        segments: usize,
+    },
     /// It takes no more messages.
     Closed {
         /// Why.
@@ -243,6 +248,7 @@ impl PartitionTrouble {
             | Self::Unknown
             | Self::Replayed { .. }
             | Self::Deleted
+            | Self::Trimmed { .. }
             | Self::Closed { .. }
             | Self::StandsElsewhere { .. }
             | Self::Index { .. } => Severity::Note,
@@ -287,6 +293,9 @@ impl fmt::Display for PartitionTrouble {
                 write!(f, "{bytes} bytes from position {from} on are written again when the log is replayed")
             }
             Self::Deleted => write!(f, "it was deleted; the next opening removes what is left of it"),
+            Self::Trimmed { segments } => {
+                write!(f, "{segments} old segments aren't kept any more; the next opening removes them")
+            }
             Self::Closed { why } => write!(f, "it is closed for puts: {why}"),
             Self::StandsElsewhere { root } => {
                 write!(f, "the checkpoint says that it stands in {}", root.display())

@@ -265,6 +265,9 @@ pub(super) enum Standing<'a> {
 }
 
 pub(super) fn standing<'a>(folder: &Folder, kept: Option<&'a Kept>, clean: bool, foreseen: &Foreseen) -> Standing<'a> {
+    if foreseen.removed.contains(&folder.path) {
+        return Standing::Gone;
+    }
     let Some(kept) = kept else {
         let created = foreseen.created.contains_key(&(folder.topic.clone(), folder.index));
         return if created { Standing::Replayed } else { Standing::Foreign };
@@ -295,6 +298,7 @@ fn partitions(
     for folder in &contents.folders {
         let kept = by_name.remove(&(folder.topic.as_str(), folder.index));
         let standing = standing(folder, kept, clean, foreseen);
+        let kept = kept.filter(|_| standing != Standing::Gone);
         let mut checked = one(directory, folder, standing, clean, foreseen, done);
         if let Some(kept) = kept {
             about_kept(&mut checked, folder, kept, standing, clean);
@@ -348,22 +352,25 @@ fn one(
     let (topic, index, path) = (folder.topic.clone(), folder.index, Some(folder.path.clone()));
     let mut checked = PartitionVerified { topic, index, folder: path, segments: Vec::new(), troubles: Vec::new() };
     let troubles = &mut checked.troubles;
-    let (from, to) = match standing {
+    let (from, last, to) = match standing {
         Standing::Gone => {
             troubles.push(PartitionTrouble::Deleted);
             return checked;
         }
-        Standing::Replayed => (0, 0),
-        Standing::Known(kept) if !clean => (foreseen.trimmed.get(&kept.number).copied().unwrap_or(0), kept.head.end),
-        Standing::Known(_) | Standing::Foreign => (0, u64::MAX),
-    };
-    let known: Vec<SegmentFile> = match standing {
-        Standing::Known(kept) if !clean => {
-            folder.segments.iter().filter(|one| one.start >= from && one.start <= kept.head.segment).copied().collect()
+        Standing::Replayed => (u64::MAX, 0, 0),
+        Standing::Known(kept) => {
+            let from = foreseen.trimmed.get(&kept.number).copied().unwrap_or(0);
+            if clean { (from, u64::MAX, u64::MAX) } else { (from, kept.head.segment, kept.head.end) }
         }
-        Standing::Replayed => Vec::new(),
-        _ => folder.segments.clone(),
+        Standing::Foreign => (0, u64::MAX, u64::MAX),
     };
+    let known: Vec<SegmentFile> =
+        folder.segments.iter().filter(|segment| (from..=last).contains(&segment.start)).copied().collect();
+    let trimmed =
+        folder.segments.iter().filter(|segment| segment.start < from && standing != Standing::Replayed).count();
+    if trimmed > 0 {
+        troubles.push(PartitionTrouble::Trimmed { segments: trimmed });
+    }
     let behind: u64 = folder.segments.iter().map(|one| (one.start + one.len).saturating_sub(one.start.max(to))).sum();
     if behind > 0 {
         troubles.push(PartitionTrouble::Replayed { from: to, bytes: behind });

@@ -50,6 +50,21 @@ fn a_foreign_directory_is_adopted_and_all_its_messages_are_counted() {
 }
 
 #[test]
+fn a_directory_that_is_not_there_is_not_made() {
+    let bench = Bench::empty();
+    let mut options = Bench::options();
+    (options.log_path, options.data_paths) = ("/dta".into(), vec!["/dta".into()]);
+    assert!(recover(bench.directory.disk.clone(), options, How::Replay, NOW).is_err());
+    assert!(!bench.stands("/dta"));
+    // A log path of its own may be missing.
+    let bench = Bench::foreign();
+    let mut options = Bench::options();
+    options.log_path = "/log".into();
+    recover(bench.directory.disk.clone(), options, How::Replay, NOW).unwrap();
+    assert!(bench.stands("/log/checkpoint") && !bench.stands("/data/checkpoint"));
+}
+
+#[test]
 fn a_directory_in_use_and_one_with_something_unfinished_are_refused() {
     let bench = Bench::stopped();
     let broker = bench.open();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::checkpoint::KeptDisposal;
 use crate::offline::testing::{Bench, RECORD_BYTES, TwoFileSystems};
 use crate::offline::{How, recover};
 use metaq_disk::Disk;
@@ -91,6 +92,23 @@ fn an_unclean_directory_is_refused_until_it_is_recovered() {
     recover(bench.directory.disk.clone(), Bench::options(), How::Replay, 5).unwrap();
     release(&bench.directory).unwrap();
     assert_is_an_originals(&bench, "recovered and released");
+}
+
+#[test]
+fn what_is_still_to_be_disposed_of_is_refused_until_it_is_recovered() {
+    let bench = Bench::stopped();
+    let folder = PathBuf::from("/data/t-1");
+    bench.edit(|checkpoint| {
+        checkpoint.partitions.pop();
+        checkpoint.disposals = vec![KeptDisposal::Delete { folder }];
+    });
+    let refused = release(&bench.directory).unwrap_err();
+    assert!(matches!(refused, ReleaseError::Unclean(_)), "{refused}");
+    let refused = crate::offline::move_partitions(&bench.directory, "t", 0..=0, 3).unwrap_err();
+    assert!(matches!(refused, crate::offline::RelocateError::Unclean(_)), "{refused}");
+    recover(bench.directory.disk.clone(), Bench::options(), How::Replay, 5).unwrap();
+    release(&bench.directory).unwrap();
+    assert!(!bench.stands("/data/t-1"));
 }
 
 #[test]

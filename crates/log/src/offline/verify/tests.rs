@@ -1,4 +1,5 @@
 use super::*;
+use crate::checkpoint::KeptDisposal;
 use crate::offline::testing::{Bench, RECORD_BYTES};
 use crate::recovery::OpenError;
 use crate::turn::BLOCK_BYTES;
@@ -42,7 +43,7 @@ fn every_byte_that_was_read_is_told() {
     let bench = Bench::stopped();
     let mut read = 0;
     let verified = verify(&bench.directory, |bytes| read += bytes).unwrap();
-    assert_eq!(read, verified.partitions.iter().map(PartitionVerified::bytes).sum());
+    assert_eq!(read, verified.partitions.iter().map(PartitionVerified::bytes).sum::<u64>());
 }
 
 #[test]
@@ -327,6 +328,25 @@ fn a_deleted_and_a_trimmed_partition_leave_notes_until_they_are_replayed() {
 }
 
 #[test]
+fn what_is_still_to_be_disposed_of_leaves_notes() {
+    let bench = Bench::stopped();
+    bench.write("/data/t-7/00000000000000000000.meta", b"half removed");
+    bench.edit(|checkpoint| {
+        let trim = KeptDisposal::Trim { partition: 0, first: 2 * SEGMENT, how: crate::Disposal::Delete };
+        checkpoint.disposals = vec![trim, KeptDisposal::Delete { folder: "/data/t-7".into() }];
+    });
+    bench.disk.remove_file(Path::new(&Bench::segment(0))).unwrap();
+    let verified = verify(&bench.directory, |_| {}).unwrap();
+    assert_eq!(verified.verdict(), Verdict::Notes, "{verified}");
+    let troubles: Vec<_> = verified.partitions.iter().flat_map(|partition| partition.troubles.clone()).collect();
+    assert_eq!(troubles, [PartitionTrouble::Trimmed { segments: 1 }, PartitionTrouble::Deleted]);
+    bench.open().stop();
+    let verified = verify(&bench.directory, |_| {}).unwrap();
+    assert_eq!(verified.verdict(), Verdict::Ok, "{verified}");
+    assert!(!bench.stands("/data/t-7") && !bench.stands(Bench::segment(1)));
+}
+
+#[test]
 fn no_power_cut_makes_damage() {
     let run = |bench: &Bench| {
         let broker =
@@ -343,7 +363,7 @@ fn no_power_cut_makes_damage() {
     let before = whole.disk.operations();
     run(&whole);
     let operations = whole.disk.operations();
-    for cut in (before..=operations).step_by(3) {
+    for cut in (before..=operations).step_by(11) {
         let bench = Bench::stopped();
         bench.disk.cut_power_after(cut);
         run(&bench);
