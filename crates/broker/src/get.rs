@@ -195,6 +195,13 @@ impl Broker {
                 );
                 Got::Refused(Refused::new(ErrorCode::CorruptRange, text))
             }
+            // What waits in memory for room in its segment; that the disk is full was logged.
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+                let what = self.called(partition);
+                let text =
+                    format!("{what}: what is safe from position {position} on can be read when the disk has room");
+                Got::Refused(Refused::new(ErrorCode::DiskFull, text))
+            }
             Err(error) => {
                 let what = self.called(partition);
                 tracing::error!(partition = what, position, %error, "reading failed");
@@ -282,6 +289,8 @@ fn equal_share(mut lens: Vec<usize>, size: usize) -> usize {
 mod tests {
     use super::*;
     use crate::testbed::{BEGIN, Testbed};
+    use metaq_disk::{Disk, Fault};
+    use std::path::Path;
 
     #[test]
     fn what_small_parts_leave_goes_to_the_large_ones() {
@@ -378,6 +387,48 @@ mod tests {
         assert_eq!(fetch(1000, "t:0:0,t:1:0,t:0:75,t:1:-3,x:0:0"), "75 25 404 301 404");
         assert_eq!(fetch(80, "t:0:0,t:1:0"), "75 5");
         assert_eq!(fetch(30, "t:0:0,t:1:0"), "30 404");
+    }
+
+    #[test]
+    fn on_a_full_disk_all_that_is_written_can_be_read() {
+        let bed = Testbed::begin(FILE);
+        (0..3).for_each(|_| _ = bed.put("t", 0, "hello"));
+        check(&bed, "get t g 0 0 1000 1\r\n", "value 75 1\r\n");
+        bed.disk.inject("/data/t-0", Fault::NoSpace, 0..1_000_000);
+        bed.put("t", 0, "hello");
+        check(&bed, "get t g 0 0 1000 1\r\n", "value 75 1\r\n");
+        let answer = bed.answer("get t g 0 75 1000 1\r\n");
+        assert!(answer.starts_with("result 503 ") && answer.contains("disk-full: t 0-0"), "{answer}");
+        bed.disk.clear_faults();
+        check(&bed, "get t g 0 50 1000 1\r\n", "value 50 1\r\n");
+    }
+
+    #[test]
+    fn a_missing_segment_is_told_as_damage_and_a_missing_folder_closes_its_partition() {
+        let bed = Testbed::begin(FILE);
+        (0..5).for_each(|_| _ = bed.put("t", 0, &"x".repeat(600)));
+        bed.put("t", 1, "hello");
+        let disk = bed.stop();
+        disk.remove_file(Path::new("/data/t-0/00000000000000001240.meta")).unwrap();
+        for name in disk.list(Path::new("/data/t-1")).unwrap() {
+            disk.remove_file(&Path::new("/data/t-1").join(name.name)).unwrap();
+        }
+        disk.remove_dir(Path::new("/data/t-1")).unwrap();
+        let bed = Testbed::on(disk, FILE, BEGIN);
+        check(&bed, "get t g 0 620 4000 1\r\n", "value 620 1\r\n");
+        for position in [1240, 1860] {
+            let answer = bed.answer(&format!("get t g 0 {position} 4000 1\r\n"));
+            assert!(answer.contains("corrupt-range") && answer.ends_with("message is at 2480"), "{answer}");
+        }
+        check(&bed, "get t g 0 2480 4000 1\r\n", "value 620 1\r\n");
+        let answer = bed.answer("get t g 1 0 4000 1\r\n");
+        assert!(answer.contains("corrupt-range"), "{answer}");
+        for line in ["put t 0 1 0 1\r\nx", "put t 1 1 0 1\r\nx"] {
+            assert!(bed.answer(line).contains("partition-failed"), "{line}");
+        }
+        let said: Vec<String> = bed.report.findings.iter().map(ToString::to_string).collect();
+        assert!(said.iter().any(|line| line.starts_with("t-0: closed")), "{said:?}");
+        assert!(said.iter().any(|line| line.starts_with("t-1: closed")), "{said:?}");
     }
 
     #[test]

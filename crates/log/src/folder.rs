@@ -97,7 +97,12 @@ pub struct Gap {
 impl Folder {
     /// The first place where segments don't follow each other.
     pub fn gap(&self) -> Option<Gap> {
-        self.segments.windows(2).find_map(|pair| {
+        self.gaps().next()
+    }
+
+    /// All places where segments don't follow each other.
+    pub fn gaps(&self) -> impl Iterator<Item = Gap> {
+        self.segments.windows(2).filter_map(|pair| {
             let (start, end, next) = (pair[0].start, pair[0].start + pair[0].len, pair[1].start);
             (end != next).then_some(Gap { start, end, next })
         })

@@ -400,13 +400,22 @@ impl Partition {
             let segment_end = state.segments.get(at + 1).map_or(u64::MAX, |next| next.start);
             (state.segments[at].start, limit.min(segment_end), state.applied)
         };
-        if end > applied {
-            apply()?;
-        }
+        let end = if end > applied { self.read_end(position, end, apply())? } else { end };
         let key = FileKey { partition: self.number, start: segment, kind: FileKind::Segment };
         let file = files.open(&self.folder, key, false)?;
         let len = usize::try_from(end - position).expect("a slice is bounded by usize");
         Ok(Read::Slice(Slice { file, offset: position - segment, len, position }))
+    }
+
+    /// Where a read ends whose last bytes were pending: what couldn't be written can't be read, what stands before it can.
+    fn read_end(&self, position: u64, end: u64, applied: io::Result<()>) -> io::Result<u64> {
+        match applied {
+            Ok(()) => Ok(end),
+            Err(error) => {
+                let applied = self.state.lock().applied;
+                if applied > position { Ok(end.min(applied)) } else { Err(error) }
+            }
+        }
     }
 
     /// Writes all pending bytes into the segments; gives how many. On an error they stay pending.

@@ -449,6 +449,7 @@ impl Recovery {
         let never_written = last.is_none() && kept.head.end == kept.head.segment && kept.failed.is_none();
         match folder {
             Some(folder) if !as_left && !never_written => self.adopt(folder, Some(kept)),
+            None if !never_written => self.load(kept),
             folder => self.keep(kept, folder),
         }
     }
@@ -457,6 +458,9 @@ impl Recovery {
         let segments = folder.as_ref().map_or(&[][..], |folder| &folder.segments);
         let segments = segments.iter().map(|segment| found_segment(segment.start)).collect();
         let partition = self.partition(&kept, segments, kept.head);
+        if let Some(folder) = &folder {
+            note_gaps(&partition, folder);
+        }
         if let Some(gap) = folder.and_then(|folder| folder.gap()) {
             self.close(&partition, gap.to_string());
         }
@@ -512,6 +516,9 @@ impl Recovery {
         let gone = self.foreseen.deleted.contains(&kept.number)
             || self.foreseen.trimmed.get(&kept.number).is_some_and(|first| *first > head.segment);
         let mut cut = false;
+        if let Some(folder) = folder.as_ref().filter(|_| trouble.is_some() && !gone) {
+            kept.damage.extend(missing(folder, head.segment, &kept.damage));
+        }
         match last_end {
             _ if gone => trouble = None,
             Some((start, end)) if start == head.segment => {
@@ -715,6 +722,7 @@ impl Recovery {
             damage: Vec::new(),
         };
         let partition = self.partition(&kept, segments, head);
+        note_gaps(&partition, &folder);
         match was {
             Some(was) => self.find(&partition, Found::ChangedElsewhere { was: was.end, end }),
             None => self.find(&partition, Found::Adopted { segments: count, end }),
@@ -853,6 +861,23 @@ impl Recovery {
         self.report.findings.sort_by(|one, other| one.partition.cmp(&other.partition));
         Ok(Opened { log, sequencer, applier, checkpointer, report: self.report })
     }
+}
+
+/// What readers are to be told of the places where segments don't follow each other: nothing stands there.
+fn missing(folder: &Folder, below: u64, known: &[Damage]) -> Vec<Damage> {
+    folder
+        .gaps()
+        .filter(|gap| gap.end < gap.next && gap.next <= below)
+        .map(|gap| Damage { range: gap.end..gap.next })
+        .filter(|damage| !known.contains(damage))
+        .collect()
+}
+
+fn note_gaps(partition: &Partition, folder: &Folder) {
+    let mut state = partition.state.lock();
+    let missing = missing(folder, u64::MAX, &state.damage);
+    state.damage.extend(missing);
+    state.damage.sort_by_key(|damage| damage.range.start);
 }
 
 fn found_segment(start: u64) -> Segment {
