@@ -10,6 +10,7 @@ mod confirmation;
 mod connection;
 mod consume;
 mod exit;
+mod log;
 mod man;
 mod message;
 mod offsets;
@@ -69,6 +70,9 @@ enum Command {
     /// Checks a configuration, shows what is in effect, reads it again
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Config(config::Arguments),
+    /// Looks into, checks, recovers and repairs a data directory that no broker has open
+    #[command(subcommand_required = true, arg_required_else_help = true)]
+    Log(log::Arguments),
     /// Makes a copy of a running broker's data that opens as after a clean stop
     Backup(backup::Arguments),
     /// Prints what completes commands in a shell
@@ -88,6 +92,7 @@ fn run(command: Command) -> Outcome {
         Command::Offsets(arguments) => offsets::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Config(arguments) => config::run(arguments),
+        Command::Log(arguments) => log::run(arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments, &mut Arguments::command()),
         Command::Man(arguments) => man::run(&arguments, Arguments::command()),

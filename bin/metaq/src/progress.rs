@@ -44,13 +44,12 @@ impl Progress {
     /// What was done so far, for people.
     pub fn text(&self) -> String {
         let seconds = self.took().as_secs_f64();
-        let rate = per_second(self.messages, seconds);
-        format!(
-            "{} messages, {} in {seconds:.1} s ({} a second)",
-            HumanCount(self.messages),
-            HumanBytes(self.bytes),
-            HumanCount(rate)
-        )
+        let bytes = HumanBytes(self.bytes);
+        if self.messages == 0 {
+            return format!("{bytes} in {seconds:.1} s");
+        }
+        let (messages, rate) = (HumanCount(self.messages), HumanCount(per_second(self.messages, seconds)));
+        format!("{messages} messages, {bytes} in {seconds:.1} s ({rate} a second)")
     }
 
     /// Takes the line away.

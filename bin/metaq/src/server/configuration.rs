@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use metaq_broker::Loaded;
-use metaq_broker::configuration::{Override, Settings, Sources};
+use metaq_broker::configuration::{Origin, Override, Settings, Sources};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,10 @@ impl Configuration {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let sources = Sources { file: file.as_deref(), overrides: &self.overrides, home: home.as_deref() };
         match Settings::load(&sources) {
-            Ok(settings) => Ok(Loaded { settings, file: file.map(Into::into) }),
+            Ok(mut settings) => {
+                make_whole(&mut settings);
+                Ok(Loaded { settings, file: file.map(Into::into) })
+            }
             Err(errors) => Err(self.mistakes(&errors.to_string())),
         }
     }
@@ -38,6 +41,21 @@ impl Configuration {
     }
 }
 
+/// The default folder lies where the process was started; a data directory remembers its whole path.
+fn make_whole(settings: &mut Settings) {
+    let given =
+        settings.effective().iter().any(|value| value.key.name == "dataPath" && value.origin != Origin::Default);
+    if given || !settings.data_path.is_relative() {
+        return;
+    }
+    if let Ok(path) = std::path::absolute(&settings.data_path) {
+        if settings.data_log_path == settings.data_path {
+            settings.data_log_path.clone_from(&path);
+        }
+        settings.data_path = path;
+    }
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{} can't be read: {error}", path.display()))
 }
@@ -45,6 +63,17 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_default_folder_is_remembered_by_its_whole_path() {
+        let loaded = Configuration { file: None, overrides: vec![] }.load().unwrap();
+        let expected = std::env::current_dir().unwrap().join("metaq-data");
+        assert_eq!((&loaded.settings.data_path, &loaded.settings.data_log_path), (&expected, &expected));
+        assert_eq!(loaded.settings.topic("t").data_path, expected);
+        let given = Override::flag("dataPath", "x", "--data-path");
+        let loaded = Configuration { file: None, overrides: vec![given] }.load().unwrap();
+        assert_eq!(loaded.settings.topic("t").data_path, loaded.settings.data_path);
+    }
 
     #[test]
     fn mistakes_are_told_with_the_file_and_a_line_each() {

@@ -7,7 +7,7 @@ use clap::builder::{OsStr, StyledStr};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches};
-use metaq_broker::configuration::{Default as KeyDefault, Effect, KEYS, Key, Origin, Override};
+use metaq_broker::configuration::{Default as KeyDefault, Effect, KEYS, Key, Kind, Origin, Override};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 const HEADING: &str = "Keys of server.ini (each is a variable too; flags win over variables, those over the file)";
@@ -37,7 +37,7 @@ const SHORTCUTS: [Shortcut; 3] = [
         variable: "METAQ_DATA_DIR",
         value: "DIR",
         about: "Where everything is kept: partitions and the commit log",
-        keys: |text| Ok(vec![("dataPath", text.to_owned())]),
+        keys: |text| Ok(vec![("dataPath", whole_path(text))]),
     },
     Shortcut {
         name: "listen",
@@ -57,6 +57,15 @@ const SHORTCUTS: [Shortcut; 3] = [
         },
     },
 ];
+
+/// A path that means the same wherever the next broker is started from: a data directory remembers it.
+fn whole_path(text: &str) -> String {
+    match std::path::absolute(text.trim()) {
+        Ok(path) => path.to_string_lossy().into_owned(),
+        // A blank one is none.
+        Err(_) => text.to_owned(),
+    }
+}
 
 fn address(host: &'static str, port: &'static str, text: &str) -> Result<Pairs, String> {
     let wrong = || format!("{text:?} isn't HOST:PORT with an IP address as its host, as in 127.0.0.1:8123");
@@ -132,7 +141,8 @@ impl FromArgMatches for Keys {
             let id = id(key);
             if let Some(value) = matches.get_one::<String>(&id) {
                 let origin = origin(matches, &id, key.variable());
-                overrides.push(Override { key: key.name.to_owned(), value: value.clone(), origin });
+                let value = if key.kind == Kind::Path { whole_path(value) } else { value.clone() };
+                overrides.push(Override { key: key.name.to_owned(), value, origin });
             }
         }
         for shortcut in &SHORTCUTS {
@@ -187,6 +197,16 @@ mod tests {
         check(&["--listen", "localhost:0"], &listen("127.0.0.1", "0"));
         check(&["--listen", "[::1]:8123"], &listen("::1", "8123"));
         check(&["--http", "off"], &[("dashboardHttpPort", "-1", "flag --http")]);
+    }
+
+    #[test]
+    fn a_path_is_whole_and_a_blank_one_none() {
+        let here = std::env::current_dir().unwrap();
+        let read = read(&["--data-dir", "d", "--data-path", " ", "--data-log-path", "./l"]).unwrap();
+        let values: Vec<_> = read.iter().map(|(key, value, _)| (key.as_str(), value.as_str())).collect();
+        let (d, l) = (here.join("d"), here.join("l"));
+        let expected = [("dataPath", " "), ("dataLogPath", l.to_str().unwrap()), ("dataPath", d.to_str().unwrap())];
+        assert_eq!(values, expected);
     }
 
     #[test]
