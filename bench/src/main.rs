@@ -73,6 +73,35 @@ enum What {
         #[arg(long, default_value_t = 3.0)]
         seconds: f64,
     },
+    /// Puts load on a broker that runs already, and prints a line of JSON
+    Load {
+        /// Where it listens
+        address: std::net::SocketAddr,
+        /// Its process, whose CPU is counted
+        #[arg(long)]
+        pid: u32,
+        /// Connections
+        #[arg(long, default_value_t = 16)]
+        connections: usize,
+        /// Requests in flight on each
+        #[arg(long, default_value_t = 16)]
+        in_flight: usize,
+        /// Bytes of a message
+        #[arg(long, default_value_t = 1024)]
+        bytes: usize,
+        /// Messages of a request
+        #[arg(long, default_value_t = 1)]
+        batch: u32,
+        /// Partitions of topic `test`
+        #[arg(long, default_value_t = 1)]
+        partitions: u32,
+        /// Messages offered a second
+        #[arg(long)]
+        rate: Option<f64>,
+        /// Measured seconds
+        #[arg(long, default_value_t = 3.0)]
+        seconds: f64,
+    },
     /// Serves as the round trip contender (started by `run`)
     #[command(hide = true)]
     Echo {
@@ -100,6 +129,19 @@ fn main() -> io::Result<()> {
             let reached = raw::measure(&folder, shape, Duration::from_secs_f64(seconds));
             println!("{}", serde_json::to_string(&reached).map_err(io::Error::other)?);
             std::fs::remove_dir_all(folder)
+        }
+        What::Load { address, pid, connections, in_flight, bytes, batch, partitions, rate, seconds } => {
+            let (time, warm_up) = (Duration::from_secs_f64(seconds), Duration::from_secs_f64(seconds / 4.0));
+            let topic = "test".to_owned();
+            let load = load::Load { connections, in_flight, bytes, batch, topic, partitions, rate, time, warm_up };
+            if partitions > 1 {
+                load::touch(address, &load)?;
+            }
+            let sent = load::run(address, pid, &load)?;
+            let shape = format!("{connections} x {in_flight}, {bytes} B x {batch}, {partitions} partitions");
+            let measurement = report::Measurement::of("load", &shape, "broker", 1, &sent, rate);
+            println!("{}", serde_json::to_string(&measurement).map_err(io::Error::other)?);
+            Ok(())
         }
         What::Echo { sync } => echo::serve(sync.as_deref()),
         What::Run { workloads, metaq, jars, folder, rounds, seconds, warm_up } => {
