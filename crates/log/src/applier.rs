@@ -32,17 +32,20 @@ const DISPOSE_AGAIN_MS: u64 = 60_000;
 /// Writes segments. Owns no thread: whoever drives it calls [`Applier::step`].
 pub struct Applier {
     shared: Arc<Shared>,
+    /// What the clock said last.
+    clock: u64,
     next_space: u64,
     next_dispose: u64,
 }
 
 impl Applier {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, next_space: 0, next_dispose: 0 }
+        Self { shared, clock: 0, next_space: 0, next_dispose: 0 }
     }
 
     /// Does what is due. Gives when to be called again, milliseconds since 1970.
     pub fn step(&mut self, now: u64) -> u64 {
+        self.look_at_clock(now);
         if now >= self.next_space {
             self.next_space = now + SPACE_MS;
             self.look_for_room();
@@ -71,6 +74,17 @@ impl Applier {
         self.dispose();
         let lazy = self.shared.apply.lock().lazy.front().map_or(u64::MAX, |(due, _)| *due);
         lazy.min(self.next_space)
+    }
+
+    /// When the clock steps back, what is due at a time steps back with it.
+    fn look_at_clock(&mut self, now: u64) {
+        let back = self.clock.saturating_sub(now);
+        self.clock = now;
+        if back > 0 {
+            self.next_space = self.next_space.saturating_sub(back);
+            self.next_dispose = self.next_dispose.saturating_sub(back);
+            self.shared.apply.lock().lazy.iter_mut().for_each(|(due, _)| *due = due.saturating_sub(back));
+        }
     }
 
     fn next(&self, now: u64) -> Option<Arc<Partition>> {

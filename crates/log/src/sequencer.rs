@@ -50,6 +50,8 @@ pub struct Sequencer {
     head: Place,
     next_lsn: u64,
     append_time: u64,
+    /// What the clock said last.
+    clock: u64,
     ids: Ids,
     /// The entry that raised the ceiling of ids last.
     ceiling_lsn: u64,
@@ -99,6 +101,7 @@ impl Sequencer {
             head: start.head,
             next_lsn: start.next_lsn,
             append_time: start.append_time,
+            clock: start.now,
             latest: start.state,
             producers: start.producers,
             backlog: VecDeque::new(),
@@ -121,6 +124,7 @@ impl Sequencer {
 
     /// Writes one turn of what was submitted. `now`: milliseconds since 1970.
     pub fn write_turn(&mut self, now: u64) -> Wrote {
+        self.look_at_clock(now);
         if self.backlog.is_empty() {
             let mut queue = self.shared.queue.lock();
             self.backlog.extend(queue.drain(..));
@@ -152,6 +156,14 @@ impl Sequencer {
         self.deliver(batch);
         self.queue_apply(now);
         Wrote::Turn
+    }
+
+    /// When the clock steps back, what is due at a time steps back with it.
+    fn look_at_clock(&mut self, now: u64) {
+        let back = self.clock.saturating_sub(now);
+        self.clock = now;
+        self.sync_by = self.sync_by.map(|by| by.saturating_sub(back));
+        self.last_checkpoint = self.last_checkpoint.saturating_sub(back);
     }
 
     /// Answers everything that is queued with `LogFull`.
