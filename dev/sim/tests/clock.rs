@@ -17,7 +17,7 @@ fn rig() -> Rig {
     let mut rig = Machine::scripted().open();
     let orders = rig.partition_of("orders", 0, interval());
     rig.put(&orders, &[b"first"]);
-    rig.sync().unwrap();
+    rig.sync().expect("the disk is well");
     rig.checkpoint();
     rig.applier.step(rig.machine.now);
     rig
