@@ -1,7 +1,7 @@
 //! How the data directory of a configuration is opened.
 
 use crate::configuration::Settings;
-use metaq_log::{Durability, Geometry, Options, PartitionSettings};
+use metaq_log::{Durability, Geometry, Options, PartitionSettings, Tuning};
 use std::path::PathBuf;
 
 /// Segment files kept open if nobody says how many the process may have.
@@ -30,12 +30,20 @@ pub fn log_options(settings: &Settings, program: &str, descriptors: Option<usize
         broker: settings.broker_id,
         program: program.to_owned(),
         ring: Geometry { files: log.commit_files, file_bytes: log.commit_file_bytes },
-        pending_bytes_max: usize::try_from(log.pending_bytes_max).unwrap_or(usize::MAX),
-        checkpoint_every: log.checkpoint_interval,
+        tuning: tuning(settings),
         files_max: files_max.unwrap_or(FILES_MAX),
-        disk_reserve_bytes: log.disk_reserve_bytes,
         settings: PartitionSettings { durability: Durability::Fsync, segment_bytes_max: 1 << 30 },
         ..Options::new(&settings.data_log_path, &settings.data_path)
+    }
+}
+
+/// What may change of it while it is open.
+pub(crate) fn tuning(settings: &Settings) -> Tuning {
+    let log = &settings.log;
+    Tuning {
+        pending_bytes_max: usize::try_from(log.pending_bytes_max).unwrap_or(usize::MAX),
+        checkpoint_every: log.checkpoint_interval,
+        disk_reserve_bytes: log.disk_reserve_bytes,
     }
 }
 

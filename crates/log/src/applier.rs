@@ -101,9 +101,9 @@ impl Applier {
         let free = paths.filter_map(|path| self.shared.disk.space(path).ok()).map(|space| space.free).min();
         let Some(free) = free else { return };
         // An empty reserve still keeps a block, so that a full disk is noticed before a write fails.
-        let full = free < self.shared.options.disk_reserve_bytes.max(4096);
+        let reserve = self.shared.tuning.load().disk_reserve_bytes;
+        let full = free < reserve.max(4096);
         if self.shared.disk_full.swap(full, Ordering::Relaxed) != full {
-            let reserve = self.shared.options.disk_reserve_bytes;
             if full {
                 tracing::error!(free, reserve, "the disk is full: appends are refused, reads go on");
             } else {
@@ -198,14 +198,15 @@ pub(crate) fn delete(shared: &Shared, partition: &Partition) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a partition folder: segments, indexes and archives; whatever else lies in it stays, and so does the folder then.
+/// Removes a partition folder: segments, indexes and archives, whole or not; whatever else lies in it stays, and so does the folder then.
 pub(crate) fn remove_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     if disk.metadata(folder)?.is_none() {
         return Ok(());
     }
     let names = disk.list(folder)?;
     let ours = |name: &str| {
-        let base = name.strip_suffix(".arc").or_else(|| name.strip_suffix(".zip")).unwrap_or(name);
+        let base = [".arc", ".zip", retention::UNFINISHED_SUFFIX].iter().find_map(|suffix| name.strip_suffix(suffix));
+        let base = base.unwrap_or(name);
         crate::files::segment_start(base).is_some() || name.ends_with(INDEX_SUFFIX)
     };
     let mut foreign = false;

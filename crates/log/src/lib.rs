@@ -41,7 +41,7 @@ pub use folder::{Folder, Gap, SegmentFile, folders, parse_name, segments};
 pub use format::{Format, FormatError};
 pub use id::RUN_MAX;
 pub use log::{CheckpointCopy, CopiedPartition, CreateError, Gauges, Log, PerformError};
-pub use options::Options;
+pub use options::{Options, Tuning};
 pub use partition::{Bounds, Damage, Durability, Partition, PartitionSettings, Read, SegmentSummary, Slice};
 pub use recovery::{Finding, Found, OpenError, Opened, Report, open};
 pub use ring::{Geometry, Place, WalkError};

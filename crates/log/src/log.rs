@@ -4,6 +4,7 @@ use crate::checkpoint::{Checkpoint, Kept};
 use crate::files::{FileKey, FileKind, path};
 use crate::format::Format;
 use crate::index::read_marks;
+use crate::options::Tuning;
 use crate::partition::{Partition, PartitionSettings, Read, Segment, SegmentSummary};
 use crate::settled::Settled;
 use crate::shared::Shared;
@@ -211,6 +212,11 @@ impl Log {
             checkpoint_lsn: self.shared.checkpoint_lsn.load(Ordering::Relaxed),
             state_keys: self.shared.state.read().len(),
         }
+    }
+
+    /// Changes what may change while the directory is open.
+    pub fn tune(&self, tuning: Tuning) {
+        self.shared.tuning.store(Arc::new(tuning));
     }
 
     /// Asks for a checkpoint soon.

@@ -5,6 +5,17 @@ use crate::ring::Geometry;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// What may change while a data directory is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tuning {
+    /// Bytes that may wait to be written into segments before the sequencer writes them itself.
+    pub pending_bytes_max: usize,
+    /// A checkpoint at least this often, if anything was written.
+    pub checkpoint_every: Duration,
+    /// Below this much free space, appends are refused.
+    pub disk_reserve_bytes: u64,
+}
+
 /// What a data directory is opened with.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -22,16 +33,12 @@ pub struct Options {
     pub ring: Geometry,
     /// A turn that has this many bytes takes no further submission.
     pub turn_bytes: usize,
-    /// Bytes that may wait to be written into segments before the sequencer writes them itself.
-    pub pending_bytes_max: usize,
+    /// What may change meanwhile, at the start.
+    pub tuning: Tuning,
     /// Pending bytes are written at the latest after this time.
     pub apply_after: Duration,
-    /// A checkpoint at least this often, if anything was written.
-    pub checkpoint_every: Duration,
     /// Segments and indexes open at once.
     pub files_max: usize,
-    /// Below this much free space, appends are refused.
-    pub disk_reserve_bytes: u64,
     /// Producers that sent nothing for this long are forgotten.
     pub producer_expiry: Duration,
     /// For partitions whose settings nobody says.
@@ -49,11 +56,13 @@ impl Options {
             program: concat!("metaq ", env!("CARGO_PKG_VERSION")).to_owned(),
             ring: Geometry { files: 4, file_bytes: 64 << 20 },
             turn_bytes: 1 << 20,
-            pending_bytes_max: 256 << 20,
+            tuning: Tuning {
+                pending_bytes_max: 256 << 20,
+                checkpoint_every: Duration::from_secs(30),
+                disk_reserve_bytes: 0,
+            },
             apply_after: Duration::from_secs(1),
-            checkpoint_every: Duration::from_secs(30),
             files_max: 4096,
-            disk_reserve_bytes: 0,
             producer_expiry: Duration::from_secs(24 * 3600),
             settings: PartitionSettings { durability: Durability::Fsync, segment_bytes_max: 1 << 30 },
         }

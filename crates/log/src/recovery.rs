@@ -20,6 +20,7 @@ use crate::shared::{ApplyQueue, Shared, Signal, Table};
 use crate::state::StateMap;
 use crate::statistics::Statistics;
 use crate::survey::survey;
+use arc_swap::ArcSwap;
 use metaq_disk::{Disk, Lock, Open};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, HashSet};
@@ -348,6 +349,12 @@ impl Recovery {
             state: StateMap::default(),
             producers: Producers::default(),
         });
+        let mut checkpoint = checkpoint;
+        for kept in &mut checkpoint.partitions {
+            // Where it is counts, not where it was: a directory may be moved, or a backup opened.
+            let folder = found.get(&(kept.topic.clone(), kept.index));
+            kept.root = folder.map_or_else(|| known_root(&options, &kept.root), |folder| folder.root.clone());
+        }
         let files = Files::new(Arc::clone(&disk), options.files_max);
         let table = Table { next: checkpoint.next_partition, ..Table::default() };
         let report = Report { clean: checkpoint.clean, ..Report::default() };
@@ -609,7 +616,7 @@ impl Recovery {
                         self.disk.remove_file(&file).map_err(doing(format!("removing {}", file.display())))?;
                     }
                 }
-                let root = PathBuf::from(root);
+                let root = known_root(&self.options, Path::new(root));
                 let (topic, failed, damage) = ((*topic).to_owned(), None, Vec::new());
                 let kept = Kept { number: *partition, topic, index: *index, root, head, failed, damage };
                 self.partition(&kept, Vec::new(), head).state.lock().new_names = stood;
@@ -818,6 +825,7 @@ impl Recovery {
             checkpoint_lsn: AtomicU64::new(settled),
             statistics: Statistics::default(),
             disk: Arc::clone(&self.disk),
+            tuning: ArcSwap::from_pointee(self.options.tuning),
             options: self.options,
         };
         let shared = Arc::new(shared);
@@ -878,6 +886,12 @@ fn note_gaps(partition: &Partition, folder: &Folder) {
     let missing = missing(folder, u64::MAX, &state.damage);
     state.damage.extend(missing);
     state.damage.sort_by_key(|damage| damage.range.start);
+}
+
+/// The data path that was written down, if it is still one; else the first.
+fn known_root(options: &Options, root: &Path) -> PathBuf {
+    let known = options.data_paths.iter().find(|known| *known == root);
+    known.unwrap_or(&options.data_paths[0]).clone()
 }
 
 fn found_segment(start: u64) -> Segment {

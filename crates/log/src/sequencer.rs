@@ -489,7 +489,7 @@ impl Sequencer {
     }
 
     fn queue_apply(&mut self, now: u64) {
-        let pressed = self.shared.pending_bytes.load(Ordering::Relaxed) > self.shared.options.pending_bytes_max;
+        let pressed = self.shared.pending_bytes.load(Ordering::Relaxed) > self.shared.tuning.load().pending_bytes_max;
         let due = now + u64::try_from(self.shared.options.apply_after.as_millis()).unwrap_or(u64::MAX);
         let mut raised = false;
         for partition in &self.touched {
@@ -571,7 +571,7 @@ impl Sequencer {
 
     /// Whether a checkpoint should be made.
     pub fn checkpoint_is_due(&self, now: u64) -> bool {
-        let every = u64::try_from(self.shared.options.checkpoint_every.as_millis()).unwrap_or(u64::MAX);
+        let every = u64::try_from(self.shared.tuning.load().checkpoint_every.as_millis()).unwrap_or(u64::MAX);
         let changed = self.next_lsn - 1 > self.checkpoint_lsn;
         self.shared.checkpoint_wanted.load(Ordering::Relaxed)
             || changed && now.saturating_sub(self.last_checkpoint) >= every
@@ -646,10 +646,7 @@ fn needed_by_item(item: &Item) -> usize {
             Change::Barrier => return 0,
         },
     };
-    let announcement = if partition.is_announced() {
-        0
-    } else {
-        partition.topic.len() + partition.root.as_os_str().len() * 3
-    };
+    let announcement =
+        if partition.is_announced() { 0 } else { partition.topic.len() + partition.root.as_os_str().len() * 3 };
     APPEND_OVERHEAD_BYTES + EXTRA + announcement
 }

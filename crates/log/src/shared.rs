@@ -2,13 +2,14 @@
 
 use crate::applier::Disposal;
 use crate::files::Files;
-use crate::options::Options;
+use crate::options::{Options, Tuning};
 use crate::partition::{Partition, Read};
 use crate::ring::Ring;
 use crate::settled::{Settled, Watermarks};
 use crate::state::StateMap;
 use crate::statistics::Statistics;
 use crate::submission::{Outlet, Submission};
+use arc_swap::ArcSwap;
 use metaq_disk::Disk;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -85,6 +86,7 @@ pub(crate) struct ApplyQueue {
 
 pub(crate) struct Shared {
     pub options: Options,
+    pub tuning: ArcSwap<Tuning>,
     pub disk: Arc<dyn Disk>,
     pub files: Files,
     pub ring: Ring,

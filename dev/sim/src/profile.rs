@@ -41,9 +41,9 @@ impl Profile {
         let mut options = Options::new(LOG_PATH, DATA_PATH);
         options.ring = Self::draw_ring(random, large);
         options.turn_bytes = *random.pick(&[4096, 16 * 1024, 32 * 1024]);
-        options.pending_bytes_max = *random.pick(&[1, 8 * 1024, 1 << 20]);
+        options.tuning.pending_bytes_max = *random.pick(&[1, 8 * 1024, 1 << 20]);
         options.apply_after = Duration::from_millis(random.within(0..3000));
-        options.checkpoint_every = Duration::from_secs(random.within(5..100));
+        options.tuning.checkpoint_every = Duration::from_secs(random.within(5..100));
         options.files_max = random.below(40) + 1;
         options.broker = u16::try_from(random.within(0..1024)).expect("below 1024");
         let forgets_producers = random.chance(1, 4);

@@ -79,7 +79,6 @@ impl Place {
             }
             (None, None) => return Err(Failure::usage("name a data directory, or a server.ini with -f")),
         };
-        options.disk_reserve_bytes = 0;
         if let Some(log_path) = &self.log_path {
             exists(log_path)?;
             options.log_path = whole(log_path);

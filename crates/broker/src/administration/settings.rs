@@ -29,6 +29,7 @@ impl Broker {
         let Loaded { settings, file } = (self.surroundings.reload)().map_err(refuse)?;
         let changes = diff(&self.settings.load(), &settings).map_err(|errors| refuse(errors.to_string()))?;
         self.settings.store(Arc::new(changes.settings));
+        self.log.tune(crate::opening::tuning(&self.settings.load()));
         self.file.store(Arc::new(file));
         self.topics.follow(&self.log, &self.settings.load());
         let felt = [("now", changes.live), ("created", changes.created), ("restart", changes.restart)];
