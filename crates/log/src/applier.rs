@@ -125,10 +125,16 @@ impl Applier {
             };
             let mut queue = self.shared.apply.lock();
             queue.disposals.pop_front();
-            if let Err(error) = done {
-                let partition = disposal.partition();
-                tracing::error!(?partition, %error, "removing what is no longer kept failed; it is tried again");
-                queue.not_disposed.push(disposal);
+            let partition = disposal.partition();
+            match done {
+                Err(error) => {
+                    tracing::error!(?partition, %error, "removing what is no longer kept failed; it is tried again");
+                    queue.not_disposed.push(disposal);
+                }
+                Ok(()) if matches!(disposal, Disposal::Delete { .. }) => {
+                    queue.not_disposed.retain(|other| other.partition().number != partition.number);
+                }
+                Ok(()) => {}
             }
         }
     }

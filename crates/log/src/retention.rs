@@ -8,6 +8,9 @@ use std::sync::Arc;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
+/// Ends the name of an archive that isn't whole.
+pub(crate) const UNFINISHED_SUFFIX: &str = ".zip.new";
+
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Disposes of one segment file; one that isn't there any more is done with.
@@ -26,7 +29,7 @@ pub(crate) fn dispose(disk: &dyn Disk, segment: &Path, how: Disposal) -> io::Res
         Disposal::ArchiveZip => {
             // The segment goes only when the archive is whole and durable.
             let archive = with_suffix(segment, ".zip");
-            let unfinished = with_suffix(segment, ".zip.new");
+            let unfinished = with_suffix(segment, UNFINISHED_SUFFIX);
             pack(disk, segment, &unfinished)?;
             disk.rename(&unfinished, &archive)?;
             disk.sync_dir(folder)?;

@@ -248,3 +248,19 @@ fn a_segment_that_recovery_removed_does_not_come_back() {
     let rig = machine.on(disk).open();
     assert_eq!(rig.bodies(&rig.log.partition("orders", 0).expect("it is durable")), [[1; 5000]]);
 }
+
+#[test]
+fn a_deleted_partition_leaves_no_unfinished_archive_behind() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[&[1; 5000]]);
+    rig.put(&orders, &[&[2; 5000]]);
+    rig.change(Change::Trim { partition: orders.clone(), first: 5020, disposal: Disposal::ArchiveZip });
+    rig.change(Change::Delete(orders));
+    rig.sync().unwrap();
+    // The process is killed while the archive is written.
+    rig.machine.disk.inject(".zip.new", Fault::FailWrite, 3..1000);
+    rig.applier.step(rig.machine.now);
+    let rig = rig.crash(CrashChoice::Everything).open();
+    assert!(rig.machine.disk.metadata(Path::new("/data/orders-0")).unwrap().is_none());
+}
