@@ -595,20 +595,20 @@ impl Partition {
         self.writer.lock()
     }
 
-    /// Creates the folder and the last segment's file if they don't exist, so that the folder says where the partition ends.
+    /// Creates the folder and an empty last segment if they don't exist, so that the folder says where the partition
+    /// ends. Segments that hold something are created when that is written.
     pub(crate) fn create_files(&self, files: &Files) -> io::Result<()> {
         let _writer = self.writer.lock();
-        let missing: Vec<u64> =
-            self.state.lock().segments.iter().filter(|segment| !segment.created).map(|segment| segment.start).collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
+        let start = {
+            let state = self.state.lock();
+            let last = state.segments.last().filter(|last| !last.created && last.start == state.end);
+            last.map(|last| last.start)
+        };
+        let Some(start) = start else { return Ok(()) };
         files.disk().create_dir(&self.folder)?;
-        for start in missing {
-            let key = FileKey { partition: self.number, start, kind: FileKind::Segment };
-            files.open(&self.folder, key, true)?;
-            self.state.lock().wrote(start);
-        }
+        let key = FileKey { partition: self.number, start, kind: FileKind::Segment };
+        files.open(&self.folder, key, true)?;
+        self.state.lock().wrote(start);
         Ok(())
     }
 

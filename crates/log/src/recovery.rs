@@ -772,6 +772,9 @@ impl Recovery {
         let io = |what: &str| doing(what.to_owned());
         let mut partitions: Vec<_> = self.table.by_number.values().cloned().collect();
         partitions.sort_by_key(|partition| partition.number);
+        for partition in &partitions {
+            partition.create_files(&self.files).map_err(io("creating an empty segment"))?;
+        }
         if !self.report.clean {
             for partition in &partitions {
                 partition.apply(&self.files).map_err(io("writing a recovered segment"))?;

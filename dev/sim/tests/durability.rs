@@ -264,3 +264,14 @@ fn a_deleted_partition_leaves_no_unfinished_archive_behind() {
     let rig = rig.crash(CrashChoice::Everything).open();
     assert!(rig.machine.disk.metadata(Path::new("/data/orders-0")).unwrap().is_none());
 }
+
+#[test]
+fn an_empty_partition_has_its_files_after_a_crash_and_a_clean_stop() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.change(Change::Create(orders));
+    rig.sync().unwrap();
+    let rig = rig.crash(CrashChoice::Nothing).open();
+    // The simulator checks that a segment says where each partition ends.
+    rig.stop().unwrap();
+}
