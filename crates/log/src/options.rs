@@ -31,7 +31,7 @@ pub struct Options {
     pub program: String,
     /// Size of the commit log.
     pub ring: Geometry,
-    /// A turn that has this many bytes takes no further submission.
+    /// A turn that has this many bytes takes no further submission; at most half a log file.
     pub turn_bytes: usize,
     /// What may change meanwhile, at the start.
     pub tuning: Tuning,
@@ -66,6 +66,12 @@ impl Options {
             producer_expiry: Duration::from_secs(24 * 3600),
             settings: PartitionSettings { durability: Durability::Fsync, segment_bytes_max: 1 << 30 },
         }
+    }
+
+    /// The most bytes of a turn that has several submissions: it must fit into a log file.
+    pub(crate) fn turn_bytes_max(&self) -> usize {
+        let half = usize::try_from(self.ring.file_bytes / 2).expect("log files are far below 4 GiB");
+        self.turn_bytes.min(half)
     }
 
     /// The most bytes of one submission, overhead included: a quarter of a log file.

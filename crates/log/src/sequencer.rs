@@ -195,7 +195,7 @@ impl Sequencer {
         for submission in &self.backlog {
             let needed = needed_bytes(submission);
             let too_large = needed > self.shared.options.submission_bytes_max();
-            if count > 0 && bytes + needed > self.shared.options.turn_bytes && !too_large {
+            if count > 0 && bytes + needed > self.shared.options.turn_bytes_max() && !too_large {
                 break;
             }
             count += 1;

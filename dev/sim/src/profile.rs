@@ -40,7 +40,7 @@ impl Profile {
         let many = !large && random.chance(1, 10);
         let mut options = Options::new(LOG_PATH, DATA_PATH);
         options.ring = Self::draw_ring(random, large);
-        options.turn_bytes = *random.pick(&[4096, 16 * 1024, 32 * 1024]);
+        options.turn_bytes = *random.pick(&[4096, 16 * 1024, 1 << 20]);
         options.tuning.pending_bytes_max = *random.pick(&[1, 8 * 1024, 1 << 20]);
         options.apply_after = Duration::from_millis(random.within(0..3000));
         options.tuning.checkpoint_every = Duration::from_secs(random.within(5..100));

@@ -82,11 +82,21 @@ impl Rig {
         bodies: &[&[u8]],
         producer: Option<ProducerBatch>,
     ) -> Outcome {
+        self.submit_numbered(partition, bodies, producer);
+        self.answer()
+    }
+
+    /// Submits a batch of messages; writes no turn.
+    pub fn submit_put(&mut self, partition: &Arc<Partition>, bodies: &[&[u8]]) {
+        self.submit_numbered(partition, bodies, None);
+    }
+
+    fn submit_numbered(&mut self, partition: &Arc<Partition>, bodies: &[&[u8]], producer: Option<ProducerBatch>) {
         let mut bytes = Vec::new();
         bodies.iter().for_each(|body| record::encode(&mut bytes, 0, 0, body));
         let count = u32::try_from(bodies.len()).expect("few");
         let append = Append { partition: Arc::clone(partition), records: 0..bytes.len(), count, producer };
-        self.ask(What::Append(append), bytes)
+        self.ask(What::Append(append), bytes);
     }
 
     /// Writes one turn with a change; doesn't sync.
@@ -94,10 +104,11 @@ impl Rig {
     /// # Panics
     /// If the answer contradicts the history.
     pub fn change(&mut self, change: Change) -> Outcome {
-        self.ask(What::Change(Box::new(change)), Vec::new())
+        self.ask(What::Change(Box::new(change)), Vec::new());
+        self.answer()
     }
 
-    fn ask(&mut self, what: What, bytes: Vec<u8>) -> Outcome {
+    fn ask(&self, what: What, bytes: Vec<u8>) {
         self.log.submit(Box::new(Submission {
             outlet: self.outlet,
             token: 0,
@@ -106,6 +117,10 @@ impl Rig {
             outcomes: Vec::new(),
             wait_durable: 0,
         }));
+    }
+
+    /// Writes a turn and gives the outcome of the last thing asked.
+    fn answer(&mut self) -> Outcome {
         self.sequencer.write_turn(self.machine.now);
         let delivered = self.inbox.delivered.lock().last().and_then(|last| last.outcomes.first().cloned());
         if self.log.closed().is_some() {

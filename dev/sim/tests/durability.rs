@@ -1,7 +1,7 @@
 //! What crashes may and may not take back, step by step. Each of these was once wrong.
 
 use metaq_disk::{CrashChoice, Disk, Fault, Open};
-use metaq_log::{Change, Class, CreateError, Disposal, Durability, Outcome, PartitionSettings, Refusal};
+use metaq_log::{Change, Class, CreateError, Disposal, Durability, Outcome, PartitionSettings, Refusal, Wrote};
 use metaq_sim::Machine;
 use std::path::Path;
 
@@ -274,4 +274,26 @@ fn an_empty_partition_has_its_files_after_a_crash_and_a_clean_stop() {
     let rig = rig.crash(CrashChoice::Nothing).open();
     // The simulator checks that a segment says where each partition ends.
     rig.stop().unwrap();
+}
+
+#[test]
+fn a_turn_fits_into_a_log_file_however_large_turns_may_be() {
+    let mut machine = Machine::scripted();
+    machine.profile.options.turn_bytes = 1 << 20;
+    let mut rig = machine.open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    for body in 0..10 {
+        rig.submit_put(&orders, &[&[body; 9000]]);
+    }
+    rig.write_turn().unwrap();
+    while rig.write_turn().unwrap() != Wrote::Nothing {}
+    rig.sync().unwrap();
+    assert_eq!(rig.bodies(&orders).len(), 10);
+    for file in 0..4 {
+        let path = format!("/log/commit/{file}");
+        let len = rig.machine.disk.metadata(Path::new(&path)).unwrap().unwrap().len;
+        assert!([0, 64 * 1024].contains(&len), "{path} has {len} bytes");
+    }
+    let rig = rig.crash(CrashChoice::Nothing).open();
+    assert_eq!(rig.bodies(&rig.log.partition("orders", 0).expect("it is durable")).len(), 10);
 }
