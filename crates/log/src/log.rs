@@ -106,7 +106,7 @@ impl Log {
             outcomes: Vec::new(),
             wait_durable: 0,
         }));
-        let outcomes = self.callers.wait(token, limit).ok_or(PerformError::Unknown(limit))?;
+        let outcomes = self.callers.wait(token, limit)?;
         let refused = outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Refused(why) => Some(why.clone()),
             _ => None,
@@ -457,18 +457,24 @@ struct Callers {
 }
 
 impl Callers {
-    fn wait(&self, token: u64, limit: Duration) -> Option<Vec<Outcome>> {
+    fn wait(&self, token: u64, limit: Duration) -> Result<Vec<Outcome>, PerformError> {
         let until = Instant::now() + limit;
         let mut waiting = self.waiting.lock();
         loop {
             let done =
                 waiting.get(&token).and_then(Option::as_ref).is_some_and(|submission| self.is_settled(submission));
-            let late = !done && self.changed.wait_until(&mut waiting, until).timed_out();
-            if done || late {
-                let submission = waiting.remove(&token).flatten();
-                return submission.filter(|_| done).map(|submission| submission.outcomes);
+            let closed = if done { None } else { self.closed() };
+            let late = !done && closed.is_none() && self.changed.wait_until(&mut waiting, until).timed_out();
+            if done || late || closed.is_some() {
+                let submission = waiting.remove(&token).flatten().filter(|_| done);
+                let why = closed.map_or(PerformError::Unknown(limit), |why| Refusal::StoreClosed(why).into());
+                return submission.map(|submission| submission.outcomes).ok_or(why);
             }
         }
+    }
+
+    fn closed(&self) -> Option<Arc<str>> {
+        self.shared.upgrade().and_then(|shared| shared.closed.get().cloned())
     }
 
     fn is_settled(&self, submission: &Submission) -> bool {

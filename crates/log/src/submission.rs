@@ -15,7 +15,8 @@ pub struct OutletId(pub(crate) usize);
 
 /// Where submissions go back to. Called by the log's own thread: it must not block.
 pub trait Outlet: Send + Sync {
-    /// Takes sequenced submissions, in log order; leaves the vector empty. They are written but may not be settled.
+    /// Takes sequenced submissions, in log order; leaves the vector empty. They are written but may not be settled: once
+    /// the log is closed ([`Log::closed`](crate::Log::closed)), what isn't never will be.
     fn deliver(&self, sequenced: &mut Vec<Box<Submission>>);
     /// A watermark moved, or the log closed: look at what waits. `ready`: partitions that have more and are waited for.
     fn wake(&self, ready: &[u32]);
@@ -133,14 +134,15 @@ pub enum Outcome {
         /// The entry it is in; also the version of the keys that were changed.
         lsn: u64,
     },
-    /// Not done, and nothing of it is stored.
+    /// Not done, and nothing of it is stored (but see [`Refusal::StoreClosed`]).
     Refused(Refusal),
 }
 
 /// Why something wasn't done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The commit log failed; nothing is written until the broker is restarted and has recovered.
+    /// The commit log failed; nothing is written until the broker is restarted and has recovered. What was being
+    /// written then may be there afterwards all the same.
     #[error("the store is closed for writing: {0}")]
     StoreClosed(Arc<str>),
     /// This partition takes no more.
