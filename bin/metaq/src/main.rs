@@ -9,6 +9,7 @@ mod config;
 mod confirmation;
 mod connection;
 mod consume;
+mod doctor;
 mod exit;
 mod log;
 mod man;
@@ -75,6 +76,8 @@ enum Command {
     Log(log::Arguments),
     /// Makes a copy of a running broker's data that opens as after a clean stop
     Backup(backup::Arguments),
+    /// Looks at everything that a broker needs, and says what to do
+    Doctor(doctor::Arguments),
     /// Prints what completes commands in a shell
     Completion(completion::Arguments),
     /// Prints the manual, or writes a page per command
@@ -94,6 +97,7 @@ fn run(command: Command) -> Outcome {
         Command::Config(arguments) => config::run(arguments),
         Command::Log(arguments) => log::run(arguments),
         Command::Backup(arguments) => backup::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments, &mut Arguments::command()),
         Command::Man(arguments) => man::run(&arguments, Arguments::command()),
     }

@@ -12,7 +12,7 @@ pub mod keys;
 mod logging;
 mod parts;
 mod signals;
-mod transactions;
+pub mod transactions;
 
 use crate::exit::{CODES, Exit, Failure, Outcome};
 use configuration::Configuration;
