@@ -418,14 +418,14 @@ impl Partition {
         }
     }
 
-    /// Writes all pending bytes into the segments; gives how many. On an error they stay pending.
-    pub(crate) fn apply(&self, files: &Files) -> io::Result<usize> {
+    /// Writes all pending bytes into the segments; gives how many were. On an error the rest stays pending.
+    pub(crate) fn apply(&self, files: &Files) -> (usize, io::Result<()>) {
         let mut writer = self.writer.lock();
         let (mut from, mut bytes, marks, segments) = {
             let mut state = self.state.lock();
             state.queued = Queued::No;
             if state.pending.is_empty() {
-                return Ok(0);
+                return (0, Ok(()));
             }
             let at = state.segment_at(state.applied);
             let segments = state.segments[at..].to_vec();
@@ -447,7 +447,7 @@ impl Partition {
             let later = std::mem::take(&mut state.marks);
             state.marks = marks.into_iter().filter(|mark| mark.position > from).chain(later).collect();
         }
-        result.map(|()| done)
+        (done, result)
     }
 
     fn write_segments(

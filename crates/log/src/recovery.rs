@@ -673,7 +673,7 @@ impl Recovery {
         let pending = state.pending.len();
         drop(state);
         if pending >= REPLAY_PENDING_BYTES {
-            partition.apply(&self.files).map_err(doing(format!("writing a segment of {partition:?}")))?;
+            partition.apply(&self.files).1.map_err(doing(format!("writing a segment of {partition:?}")))?;
         }
         if let (Some(batch), Some(first)) = (append.producer, append.records.get(8..16)) {
             let first_id = i64::from_be_bytes(first.try_into().expect("eight bytes"));
@@ -777,7 +777,7 @@ impl Recovery {
         }
         if !self.report.clean {
             for partition in &partitions {
-                partition.apply(&self.files).map_err(io("writing a recovered segment"))?;
+                partition.apply(&self.files).1.map_err(io("writing a recovered segment"))?;
                 partition.sync(&self.files).map_err(io("syncing a recovered segment"))?;
                 let end = partition.state.lock().end;
                 if let Some(was) = self.found_ends.get(&partition.number).copied().filter(|was| *was > end) {

@@ -128,18 +128,17 @@ impl Shared {
         if !self.may_apply(partition) {
             return Ok(0);
         }
-        let result = partition.apply(&self.files);
+        let (done, result) = partition.apply(&self.files);
+        self.pending_bytes.fetch_sub(done, Ordering::Relaxed);
         match &result {
-            Ok(done) => {
-                self.pending_bytes.fetch_sub(*done, Ordering::Relaxed);
-            }
+            Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::StorageFull => self.disk_full.store(true, Ordering::Relaxed),
             Err(error) => {
                 tracing::error!(?partition, %error, "writing a segment failed; the bytes stay in the commit log");
                 partition.fail(&format!("writing its segment failed: {error}"));
             }
         }
-        result
+        result.map(|()| done)
     }
 
     /// Syncs what was written of a partition. If that fails, what its segments lack is only in the commit log.
