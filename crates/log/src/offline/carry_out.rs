@@ -87,6 +87,13 @@ impl Plan {
                 }
                 Ok(())
             }
+            Step::ForgetDamage { partition, range } => {
+                let folder = self.folder(partition)?;
+                if let Some(kept) = checkpoint.and_then(|checkpoint| known(checkpoint, folder)) {
+                    kept.damage.retain(|damage| damage.range != *range);
+                }
+                Ok(())
+            }
             Step::Reopen { partition, end, was } => {
                 let folder = self.folder(partition)?;
                 let left = if end < was { Some(self.count(folder)?) } else { None };

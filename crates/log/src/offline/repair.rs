@@ -17,6 +17,7 @@ use crate::checkpoint::{Checkpoint, Kept};
 use crate::entry::{self, Entry};
 use crate::files::{FileKind, path};
 use crate::folder::Folder;
+use crate::partition::Damage;
 use crate::recovery::{OpenError, doing};
 use crate::turn;
 use metaq_disk::Open;
@@ -129,6 +130,13 @@ pub enum Step {
         /// Positions.
         range: Range<u64>,
     },
+    /// The checkpoint doesn't say any more that these bytes are damaged: they are whole (restored from a copy, say).
+    ForgetDamage {
+        /// `<topic>-<index>`.
+        partition: String,
+        /// Positions.
+        range: Range<u64>,
+    },
     /// A closed partition takes messages again.
     Reopen {
         /// `<topic>-<index>`.
@@ -178,6 +186,9 @@ impl fmt::Display for Step {
             }
             Self::RecordDamage { partition, range: Range { start, end } } => {
                 write!(f, "lead readers of {partition} from position {start} to {end}; the bytes between stay")
+            }
+            Self::ForgetDamage { partition, range: Range { start, end } } => {
+                write!(f, "let {partition} be read from position {start} to {end} again: the bytes are whole")
             }
             Self::Reopen { partition, end, was } if end == was => {
                 write!(f, "open {partition} for puts at position {end}; nothing is lost")
@@ -382,6 +393,7 @@ impl Planner<'_> {
             Some(bad) => self.truncate(folder, partition, bad).map_err(doing(format!("reading {}", folder.name())))?,
             None => {
                 self.keep(partition, kept.filter(|_| standing != Standing::Foreign), gap);
+                self.forget(partition, kept.filter(|_| standing != Standing::Foreign && whole && !gap));
                 self.reopen(partition, kept, standing, whole && !gap);
                 self.about_indexes(partition, kept.filter(|_| standing != Standing::Foreign));
             }
@@ -413,7 +425,8 @@ impl Planner<'_> {
         for trouble in &partition.troubles {
             match trouble {
                 PartitionTrouble::Records { range } | PartitionTrouble::End { range } => {
-                    let known = kept.map(|kept| kept.damage.iter().any(|damage| damage.range == *range));
+                    let covers = |damage: &Damage| damage.range.start <= range.start && damage.range.end >= range.end;
+                    let known = kept.map(|kept| kept.damage.iter().any(covers));
                     if known == Some(false) {
                         let (partition, range) = (name.clone(), range.clone());
                         self.steps.push(Step::RecordDamage { partition, range });
@@ -428,6 +441,24 @@ impl Planner<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// Known damage in a partition without gaps where no damage is found any more.
+    fn forget(&mut self, partition: &PartitionVerified, kept: Option<&Kept>) {
+        let Some(kept) = kept else { return };
+        let end = partition.segments.last().map_or(0, |last| last.whole_to);
+        let bad = |range: &Range<u64>| {
+            partition.troubles.iter().any(|trouble| match trouble {
+                PartitionTrouble::Records { range: bad } | PartitionTrouble::End { range: bad } => {
+                    bad.start < range.end && range.start < bad.end
+                }
+                _ => false,
+            })
+        };
+        let ranges = kept.damage.iter().map(|damage| damage.range.clone());
+        let whole = ranges.filter(|range| range.end <= end && !bad(range));
+        let name = partition.name();
+        self.steps.extend(whole.map(|range| Step::ForgetDamage { partition: name.clone(), range }));
     }
 
     /// A closed partition is opened if its segments follow each other and end with a whole record.

@@ -164,6 +164,21 @@ fn damage_in_the_middle_is_kept_and_readers_are_led_behind_it() {
 }
 
 #[test]
+fn damage_that_was_mended_is_forgotten() {
+    let bench = Bench::stopped();
+    bench.flip(&Bench::segment(1), 2 * RECORD_BYTES + 100);
+    bench.flip(&Bench::segment(2), 100);
+    assert_eq!(repair(&bench, &RepairOptions::default()).len(), 2);
+    bench.flip(&Bench::segment(1), 2 * RECORD_BYTES + 100);
+    let range = SEGMENT + 2 * RECORD_BYTES..SEGMENT + 3 * RECORD_BYTES;
+    let steps = repair(&bench, &RepairOptions::default());
+    assert_eq!(steps, [Step::ForgetDamage { partition: t(0), range }]);
+    let broker = bench.open();
+    let damage = broker.log.partition("t", 0).unwrap().bounds(broker.log.settled()).damage;
+    assert_eq!(damage, [crate::Damage { range: 2 * SEGMENT..2 * SEGMENT + RECORD_BYTES }]);
+}
+
+#[test]
 fn on_demand_a_partition_ends_before_its_first_damage() {
     let bench = Bench::stopped();
     bench.flip(&Bench::segment(1), 2 * RECORD_BYTES + 100);
@@ -211,6 +226,8 @@ fn cutting_that_is_interrupted_anywhere_is_finished_by_running_it_again() {
     };
     let act = |bench: &Bench| _ = plan_repair(&bench.directory, &cutting(), |_| {}).map(Plan::carry_out);
     Bench::cuts(make, act, |image, cut| {
+        let gap = Contents::read(&image.directory).unwrap().folder("t", 0).unwrap().gap();
+        assert_eq!(gap, None, "{cut}: a broker that opens it now finds no gap");
         repair(&image, &cutting());
         let broker = image.open();
         let (messages, first, end) = broker.bounds("t", 0).unwrap();
@@ -264,8 +281,10 @@ fn a_closed_partition_opens_again_when_its_missing_segment_is_back() {
     drop(away);
     bench.write(&Bench::segment(1), &bytes);
     let end = 80 * RECORD_BYTES;
-    assert_eq!(repair(&bench, &RepairOptions::default()), [Step::Reopen { partition: t(0), end, was: end }]);
+    let steps = repair(&bench, &RepairOptions::default());
+    assert_eq!(steps.last(), Some(&Step::Reopen { partition: t(0), end, was: end }), "{steps:?}");
     let mut broker = bench.open();
+    assert!(broker.log.partition("t", 0).unwrap().bounds(broker.log.settled()).damage.is_empty());
     broker.put("t", 0, 1);
     assert_eq!(broker.bounds("t", 0), Some((81, 0, 81 * RECORD_BYTES)));
 }
