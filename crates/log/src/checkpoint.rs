@@ -189,12 +189,21 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Reads the newer of the two copies that are whole. `None`: neither exists.
+    /// Reads the newer of the two copies that are whole and can be read. `None`: neither exists.
     pub(crate) fn read(disk: &dyn Disk, folder: &Path) -> Result<Option<Self>, CheckpointError> {
         let mut best: Option<Self> = None;
         let mut seen = false;
+        let mut unreadable = None;
         for name in [NAME, COPY] {
-            let Some(bytes) = read_whole(disk, &folder.join(name))? else { continue };
+            let bytes = match read_whole(disk, &folder.join(name)) {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::error!(name, ?folder, %error, "this checkpoint can't be read; the other one is used");
+                    unreadable = Some(error);
+                    continue;
+                }
+            };
             seen = true;
             match Self::decode(&bytes) {
                 Ok(read) if best.as_ref().is_none_or(|best| read.age() > best.age()) => best = Some(read),
@@ -203,10 +212,11 @@ impl Checkpoint {
                 Err(_) => tracing::error!(name, ?folder, "this checkpoint is damaged; the other one is used"),
             }
         }
-        if best.is_none() && seen {
-            return Err(CheckpointError::Damaged { folder: folder.to_owned() });
+        match (best, unreadable) {
+            (None, Some(error)) => Err(error.into()),
+            (None, None) if seen => Err(CheckpointError::Damaged { folder: folder.to_owned() }),
+            (best, _) => Ok(best),
         }
-        Ok(best)
     }
 
     pub(crate) fn age(&self) -> (u32, u64, bool) {

@@ -1,8 +1,12 @@
 //! What becomes of a directory when its disk fails it: nothing acknowledged is lost, everybody who waits is told.
 
-use metaq_disk::Fault;
-use metaq_log::{Change, Clock, Condition, Durability, PerformError, Refusal, StateChange};
+use metaq_disk::{CrashChoice, Disk, Fault, FaultyDisk, Kind};
+use metaq_log::{
+    Change, CheckpointError, Clock, Condition, Durability, OpenError, PerformError, Refusal, StateChange,
+};
 use metaq_sim::Machine;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,4 +45,75 @@ fn what_was_written_before_a_segment_failed_is_not_pending_any_more() {
     rig.applier.step(rig.machine.now + 4000);
     assert_eq!(rig.log.gauges().pending_bytes, 0);
     assert_eq!(rig.bodies(&orders).len(), 3);
+}
+
+/// A machine that crashed with one acknowledged message behind the last checkpoint and one before it.
+fn crashed() -> Machine {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[b"before"]);
+    rig.checkpoint();
+    rig.put(&orders, &[b"behind"]);
+    rig.sync().unwrap();
+    rig.crash(CrashChoice::Nothing)
+}
+
+fn holds_both(machine: Machine) {
+    let rig = machine.open();
+    let orders = rig.log.partition("orders", 0).expect("it is durable");
+    assert_eq!(rig.bodies(&orders), [b"before", b"behind"]);
+    assert_eq!(orders.bounds(rig.log.settled()).failed, None);
+}
+
+#[test]
+fn one_checkpoint_that_is_damaged_missing_or_unreadable_costs_nothing() {
+    for name in ["/log/checkpoint", "/log/checkpoint.copy"] {
+        let path = Path::new(name);
+        let machine = crashed();
+        machine.disk.flip_bit(path, 40, 3).unwrap();
+        holds_both(machine);
+        let machine = crashed();
+        machine.disk.lose_name(path).unwrap();
+        holds_both(machine);
+    }
+    let machine = crashed();
+    machine.disk.inject("/log/checkpoint", Fault::FailRead, 0..1);
+    holds_both(machine);
+}
+
+#[test]
+fn a_directory_with_two_damaged_checkpoints_is_refused_and_left_as_it_is() {
+    let machine = crashed();
+    for name in ["/log/checkpoint", "/log/checkpoint.copy"] {
+        machine.disk.flip_bit(Path::new(name), 40, 3).unwrap();
+    }
+    let before = contents(&machine.disk);
+    let refused = refusal(&machine);
+    assert!(matches!(refused, OpenError::Checkpoint(CheckpointError::Damaged { .. })), "{refused}");
+    assert_eq!(contents(&machine.disk), before);
+}
+
+/// Why the directory can't be opened.
+fn refusal(machine: &Machine) -> OpenError {
+    let disk = Arc::new(machine.disk.clone());
+    match metaq_log::open(disk, machine.profile.options.clone(), machine.now) {
+        Ok(_) => panic!("it can be opened"),
+        Err(error) => error,
+    }
+}
+
+/// Every file and its bytes.
+fn contents(disk: &FaultyDisk) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut ahead = vec![PathBuf::from("/")];
+    while let Some(folder) = ahead.pop() {
+        for listed in disk.list(&folder).unwrap() {
+            let path = folder.join(&listed.name);
+            match listed.kind {
+                Kind::Folder => ahead.push(path),
+                _ => _ = found.insert(path.clone(), metaq_sim::whole(disk, &path).unwrap()),
+            }
+        }
+    }
+    found
 }
