@@ -47,7 +47,7 @@ enum Command {
                             show --file server.ini --effective")]
     Show {
         /// Also values that nobody gave
-        #[arg(long, env = "METAQ_EFFECTIVE")]
+        #[arg(long, env = "METAQ_EFFECTIVE", value_parser = clap::builder::BoolishValueParser::new())]
         effective: bool,
         /// Of this file instead of the running broker
         #[arg(long, value_name = "FILE", env = "METAQ_FILE")]

@@ -10,7 +10,7 @@ pub struct Confirmation {
     #[arg(long, value_name = "NAME", env = "METAQ_YES")]
     pub yes: Option<String>,
     /// Only say what would be done
-    #[arg(long, env = "METAQ_DRY_RUN")]
+    #[arg(long, env = "METAQ_DRY_RUN", value_parser = clap::builder::BoolishValueParser::new())]
     pub dry_run: bool,
 }
 

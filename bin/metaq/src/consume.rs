@@ -48,7 +48,7 @@ pub struct Arguments {
     #[arg(long, value_name = "WHERE", env = "METAQ_FROM", default_value = "earliest")]
     from: From,
     /// Goes on when the end is reached, as messages come
-    #[arg(short, long, env = "METAQ_FOLLOW")]
+    #[arg(short, long, env = "METAQ_FOLLOW", value_parser = clap::builder::BoolishValueParser::new())]
     follow: bool,
     /// Begins where this group ended, and says to the broker how far it has come, after printing
     #[arg(long, value_name = "GROUP", env = "METAQ_GROUP")]
@@ -77,7 +77,7 @@ pub struct TailArguments {
     #[arg(short = 'n', long, value_name = "N", env = "METAQ_LINES", default_value_t = 10)]
     lines: usize,
     /// Goes on as messages come
-    #[arg(short, long, env = "METAQ_FOLLOW")]
+    #[arg(short, long, env = "METAQ_FOLLOW", value_parser = clap::builder::BoolishValueParser::new())]
     follow: bool,
     #[command(flatten)]
     printing: Printing,

@@ -141,6 +141,19 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_is_on_by_a_variable_that_says_1() {
+        each(&Arguments::command(), "metaq", &mut |path, command| {
+            for arg in command.get_arguments().filter(|arg| arg.get_env().is_some()) {
+                if matches!(arg.get_action(), clap::ArgAction::SetTrue) {
+                    let words = arg.get_value_parser().possible_values().map(Iterator::collect::<Vec<_>>);
+                    let taken = words.is_some_and(|words| words.iter().any(|word| word.matches("1", false)));
+                    assert!(taken, "{path} {}", arg.get_id());
+                }
+            }
+        });
+    }
+
+    #[test]
     fn every_flag_has_a_variable_of_its_own_name() {
         each(&Arguments::command(), "metaq", &mut |path, command| {
             for arg in command.get_arguments() {

@@ -21,7 +21,9 @@ Examples:
   metaq man --out /usr/local/share/man/man1";
 
 /// Runs `metaq man`.
-pub fn run(arguments: &Arguments, mut command: clap::Command) -> Outcome {
+pub fn run(arguments: &Arguments, command: clap::Command) -> Outcome {
+    // Nobody looks for a page about `help`.
+    let mut command = command.disable_help_subcommand(true);
     match &arguments.out {
         None => {
             let mut page = Vec::new();

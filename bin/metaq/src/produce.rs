@@ -38,7 +38,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", env = "METAQ_FILE", conflicts_with = "messages")]
     file: Vec<PathBuf>,
     /// Each file (or the standard input) as a whole is a message
-    #[arg(long, env = "METAQ_WHOLE", conflicts_with = "messages")]
+    #[arg(long, env = "METAQ_WHOLE", conflicts_with = "messages", value_parser = clap::builder::BoolishValueParser::new())]
     whole: bool,
     /// To this partition; else the broker chooses one for each batch
     #[arg(long, value_name = "INDEX", env = "METAQ_PARTITION")]
@@ -56,7 +56,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", env = "METAQ_WINDOW", default_value = "16", value_parser = clap::value_parser!(u32).range(1..=1024))]
     window: u32,
     /// Prints where each message went: topic, partition, position, id
-    #[arg(short, long, env = "METAQ_VERBOSE")]
+    #[arg(short, long, env = "METAQ_VERBOSE", value_parser = clap::builder::BoolishValueParser::new())]
     verbose: bool,
 }
 

@@ -21,7 +21,7 @@ pub struct Recover {
     place: Place,
     /// Makes everything of ours again from the segments, if no checkpoint can be read: what is only in the commit log is
     /// lost, and so are topics and positions of groups
-    #[arg(long, env = "METAQ_REBUILD")]
+    #[arg(long, env = "METAQ_REBUILD", value_parser = clap::builder::BoolishValueParser::new())]
     rebuild: bool,
     /// Whose directory it is, if nothing in it says so
     #[arg(long, value_name = "N", env = "METAQ_BROKER_ID", value_parser = clap::value_parser!(u16).range(..=1023))]
@@ -39,7 +39,7 @@ pub struct Repair {
     #[arg(long, value_name = "TOPIC-INDEX", env = "METAQ_TRUNCATE", value_parser = partition)]
     truncate: Vec<(String, u32)>,
     /// Ends every damaged partition before its first damage
-    #[arg(long, env = "METAQ_TRUNCATE_ALL", conflicts_with = "truncate")]
+    #[arg(long, env = "METAQ_TRUNCATE_ALL", conflicts_with = "truncate", value_parser = clap::builder::BoolishValueParser::new())]
     truncate_all: bool,
     /// Whose directory it is, if metaq.format is lost
     #[arg(long, value_name = "N", env = "METAQ_BROKER_ID", value_parser = clap::value_parser!(u16).range(..=1023))]
@@ -66,7 +66,7 @@ pub struct MovePartition {
     #[arg(allow_negative_numbers = true)]
     by: i64,
     /// Only say what would be done
-    #[arg(long, env = "METAQ_DRY_RUN")]
+    #[arg(long, env = "METAQ_DRY_RUN", value_parser = clap::builder::BoolishValueParser::new())]
     dry_run: bool,
 }
 

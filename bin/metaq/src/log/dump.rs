@@ -30,7 +30,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", env = "METAQ_LIMIT")]
     limit: Option<usize>,
     /// Of the commit log, also what was replayed or reused long ago
-    #[arg(long, env = "METAQ_EVERYTHING")]
+    #[arg(long, env = "METAQ_EVERYTHING", value_parser = clap::builder::BoolishValueParser::new())]
     everything: bool,
 }
 

@@ -45,7 +45,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FORM", env = "METAQ_LOG_FORMAT", default_value = "human")]
     log_format: Form,
     /// Starts although an original broker left transactions: renames their folder, and forgets them
-    #[arg(long, env = "METAQ_SET_ASIDE_TRANSACTIONS")]
+    #[arg(long, env = "METAQ_SET_ASIDE_TRANSACTIONS", value_parser = clap::builder::BoolishValueParser::new())]
     set_aside_transactions: bool,
     #[command(flatten)]
     keys: Keys,
