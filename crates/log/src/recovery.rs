@@ -791,8 +791,10 @@ impl Recovery {
             if fresh { 0 } else { self.checkpoint.place.generation + u64::from(self.checkpoint.geometry.files) };
         let place = Place { generation, offset: 0 };
         let commit = self.commit_folder();
-        if self.checkpoint.geometry != self.options.ring && !fresh {
-            // The log is reused only after a checkpoint says that nothing of it is needed.
+        let whole = |disk: &dyn Disk| ring::is_whole(disk, &commit, self.options.ring, generation);
+        let same = self.checkpoint.geometry == self.options.ring;
+        if !fresh && !(same && whole(&*self.disk).map_err(io("looking at the commit log"))?) {
+            // The log's files are made anew, and only after a checkpoint says that nothing of them is needed.
             let interim = Checkpoint {
                 lsn: settled,
                 place,
@@ -801,11 +803,11 @@ impl Recovery {
                 partitions: partitions.iter().map(|partition| Kept::of(partition, partition.head())).collect(),
                 disposals: self.trims.iter().map(Disposal::kept).collect(),
                 next_partition: self.table.next,
-                clean: false,
+                clean: true,
                 ..self.checkpoint.clone()
             };
             interim.write(&*self.disk, &self.options.log_path).map_err(io("writing the checkpoint"))?;
-            remove_ring(&*self.disk, &commit).map_err(io("removing the commit log of another size"))?;
+            remove_ring(&*self.disk, &commit).map_err(io("removing the commit log to make it anew"))?;
         }
         let ring =
             Ring::open(&*self.disk, &commit, self.options.ring, generation).map_err(io("filling the commit log"))?;

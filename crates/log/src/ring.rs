@@ -123,6 +123,24 @@ pub(crate) fn file_path(folder: &Path, number: u32) -> PathBuf {
     folder.join(number.to_string())
 }
 
+/// Whether the folder holds the files of this log and nothing else, so that [`Ring::open`] overwrites nothing of them.
+pub(crate) fn is_whole(disk: &dyn Disk, folder: &Path, geometry: Geometry, first: u64) -> io::Result<bool> {
+    if disk.metadata(folder)?.is_none() {
+        return Ok(false);
+    }
+    let names: Vec<String> = (0..geometry.files).map(|number| number.to_string()).collect();
+    let listed = disk.list(folder)?;
+    let mut lens = Vec::new();
+    for name in &names {
+        let metadata = disk.metadata(&folder.join(name))?;
+        lens.push(metadata.map_or(0, |metadata| metadata.len));
+    }
+    let used = usize::try_from(first % u64::from(geometry.files)).expect("below the file count");
+    Ok(listed.iter().all(|listed| names.contains(&listed.name))
+        && lens.iter().all(|len| *len <= geometry.file_bytes)
+        && lens[used] == geometry.file_bytes)
+}
+
 /// What is expected at the start of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct From {
@@ -165,6 +183,12 @@ pub enum WalkError {
         first_lost: u64,
         /// Last entry known to have been durable.
         last_lost: u64,
+    },
+    /// A file of the log is gone.
+    #[error("{path} is missing: what was durable in it is lost. Nothing was changed; restore the file from a copy or a replica")]
+    Missing {
+        /// Its path.
+        path: PathBuf,
     },
     /// A later version wrote it.
     #[error("the commit log has turns of format {format}; this version reads format {known}: start a later version")]
@@ -278,7 +302,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn file(&mut self, generation: u64) -> io::Result<&[u8]> {
+    fn file(&mut self, generation: u64) -> Result<&[u8], WalkError> {
         let number = generation % u64::from(self.geometry.files);
         if self.loaded.as_ref().is_none_or(|(loaded, _)| *loaded != number) {
             self.loaded = Some((number, self.load(u32::try_from(number).expect("below the file count"))?));
@@ -286,11 +310,12 @@ impl Reader<'_> {
         Ok(self.loaded.as_ref().map_or(&[], |(_, bytes)| bytes))
     }
 
-    fn load(&self, number: u32) -> io::Result<Vec<u8>> {
-        let file = match self.disk.open(&file_path(self.folder, number), Open::Read) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
+    fn load(&self, number: u32) -> Result<Vec<u8>, WalkError> {
+        // All files were made before the checkpoint that the walk begins at.
+        let path = file_path(self.folder, number);
+        let file = match self.disk.open(&path, Open::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(WalkError::Missing { path }),
+            file => file?,
         };
         let len = usize::try_from(file.len()?.min(self.geometry.file_bytes)).expect("files are far below 4 GiB");
         let mut bytes = vec![0; len];

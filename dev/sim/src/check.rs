@@ -24,12 +24,12 @@ pub fn opened(rig: &Rig, left: &Left, report: &Report) -> Result<(), String> {
         partition(rig, name, contents).map_err(|why| format!("{}-{}: {why}", name.0, name.1))?;
     }
     state(rig, picture)?;
-    folders(&rig.machine.disk, picture, false)
+    folders(&rig.machine, false)
 }
 
 /// Checks a directory that was just stopped cleanly: nothing but what the original reads.
 pub fn stopped(machine: &Machine) -> Result<(), String> {
-    folders(&machine.disk, &machine.history.latest, true)
+    folders(machine, true)
 }
 
 fn findings(left: &Left, report: &Report) -> Result<(), String> {
@@ -107,7 +107,8 @@ pub fn state(rig: &Rig, picture: &Picture) -> Result<(), String> {
 }
 
 /// Checks the files. `stopped`: cleanly, so that every partition has a segment that says where it ends.
-fn folders(disk: &dyn Disk, picture: &Picture, stopped: bool) -> Result<(), String> {
+fn folders(machine: &Machine, stopped: bool) -> Result<(), String> {
+    let (disk, picture) = (&machine.disk, &machine.history.latest);
     let names = |path: &str| -> Result<Vec<String>, String> {
         let listed = disk.list(Path::new(path)).map_err(|error| format!("{path}: {error}"))?;
         Ok(listed.into_iter().map(|listed| listed.name).collect())
@@ -115,6 +116,10 @@ fn folders(disk: &dyn Disk, picture: &Picture, stopped: bool) -> Result<(), Stri
     let known = ["checkpoint", "checkpoint.copy", "commit", "lock", "metaq.format"];
     if let Some(strange) = names(LOG_PATH)?.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("{LOG_PATH}/{strange} is left behind"));
+    }
+    let files = u32::try_from(names(&format!("{LOG_PATH}/commit"))?.len());
+    if files != Ok(machine.profile.options.ring.files) {
+        return Err(format!("the log has {files:?} files, not {}", machine.profile.options.ring.files));
     }
     for folder in names(DATA_PATH)? {
         let name = metaq_log::parse_name(&folder).map(|(topic, index)| (topic.into(), index));

@@ -1,8 +1,8 @@
 //! What becomes of a directory when its disk fails it: nothing acknowledged is lost, everybody who waits is told.
 
-use metaq_disk::{CrashChoice, Disk, Fault, FaultyDisk, Kind};
+use metaq_disk::{CrashChoice, Disk, Fault, FaultyDisk, Kind, Open};
 use metaq_log::{
-    Change, CheckpointError, Clock, Condition, Durability, OpenError, PerformError, Refusal, StateChange,
+    Change, CheckpointError, Clock, Condition, Durability, OpenError, PerformError, Refusal, StateChange, WalkError,
 };
 use metaq_sim::Machine;
 use std::collections::BTreeMap;
@@ -116,4 +116,34 @@ fn contents(disk: &FaultyDisk) -> BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     found
+}
+
+#[test]
+fn a_missing_file_of_the_log_is_not_taken_for_its_end() {
+    let machine = crashed();
+    machine.disk.lose_name(Path::new("/log/commit/0")).unwrap();
+    let before = contents(&machine.disk);
+    let refused = refusal(&machine);
+    assert!(matches!(refused, OpenError::Log(WalkError::Missing { .. })), "{refused}");
+    assert_eq!(contents(&machine.disk), before);
+}
+
+#[test]
+fn a_log_file_of_another_size_is_made_anew_only_when_nothing_of_it_is_needed() {
+    let shortened = || {
+        let machine = crashed();
+        let file = machine.disk.open(Path::new("/log/commit/0"), Open::Write).unwrap();
+        file.set_len(16 * 1024).unwrap();
+        file.sync().unwrap();
+        drop(file);
+        machine
+    };
+    let operations = shortened().open().machine.disk.operations();
+    for cut in 0..operations {
+        let machine = shortened();
+        machine.disk.cut_power_after(cut);
+        refusal(&machine);
+        let disk = machine.disk.crash_image(&mut CrashChoice::Nothing);
+        holds_both(machine.on(disk));
+    }
 }
