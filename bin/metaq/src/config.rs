@@ -90,8 +90,7 @@ fn check(form: Form, configuration: Configuration) -> Outcome {
                 .iter()
                 .map(|warning| json!({ "from": warning.origin.to_string(), "text": warning.text }))
                 .collect();
-            let mistakes: Vec<_> =
-                loaded.as_ref().err().into_iter().flat_map(|text| text.lines().map(str::trim)).collect();
+            let mistakes = loaded.as_ref().err().map(|mistakes| mistakes.lines.clone()).unwrap_or_default();
             output::json(&json!({ "good": loaded.is_ok(), "mistakes": mistakes, "warnings": warnings }))?;
         }
         (Form::Table, Ok(_)) => {
@@ -104,7 +103,7 @@ fn check(form: Form, configuration: Configuration) -> Outcome {
     }
     match (form, loaded) {
         (_, Ok(_)) => Ok(()),
-        (Form::Table, Err(mistakes)) => Err(Failure::failed(mistakes)),
+        (Form::Table, Err(mistakes)) => Err(Failure::failed(mistakes.to_string())),
         (Form::Json, Err(_)) => Err(Failure::silent(Exit::Failed)),
     }
 }

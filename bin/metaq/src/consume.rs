@@ -119,6 +119,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if matches!(from, From::Position(_)) && all.len() > 1 {
         return Err(Failure::usage("a position is one of a partition: name it with --partition"));
     }
+    if let (From::Position(position), [only]) = (from, &all[..])
+        && *position > only.end
+    {
+        let text = format!("partition {} of topic {topic} ends at {}, before {position}", only.index, only.end);
+        return Err(Failure::new(Exit::NotFound, text));
+    }
     let kept = group.as_deref().map(|group| kept(&mut wire, group, topic)).transpose()?.unwrap_or_default();
     let begin = |bounds: Bounds| {
         let from = kept.get(&bounds.index).copied().unwrap_or(match from {

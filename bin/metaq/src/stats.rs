@@ -31,23 +31,26 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     match arguments.connection.output {
         Form::Table => lines.lines().try_for_each(output::line),
-        Form::Json => output::json(&json(lines)),
+        Form::Json => output::json(&json(arguments.item.as_deref(), lines)),
     }
 }
 
-/// Lines of `<name> (<key> <value>)…` are an array of objects, lines of `<key> <value>` an object.
-fn json(lines: &str) -> Value {
-    let words: Vec<Vec<&str>> = lines.lines().map(|line| line.split(' ').collect()).collect();
-    if !words.is_empty() && words.iter().all(|words| words.len() > 4 && words.len() % 2 == 1) {
-        return words.iter().map(|words| named(words)).collect();
+/// Lines about topics or partitions, `<name> (<key> <value>)…`, are an array of objects; others, `<key> <value>`, an object.
+fn json(item: Option<&str>, lines: &str) -> Value {
+    if matches!(item, Some("topics" | "offsets")) {
+        return lines.lines().map(named).collect();
     }
     let pairs = lines.lines().map(|line| line.split_once(' ').unwrap_or((line, "")));
     Value::Object(pairs.map(|(key, text)| (key.to_owned(), value(text))).collect())
 }
 
-fn named(words: &[&str]) -> Value {
-    let pairs = words[1..].chunks(2).map(|pair| (pair[0].to_owned(), value(pair[1])));
-    Value::Object([("topic".to_owned(), Value::from(words[0]))].into_iter().chain(pairs).collect::<Map<_, _>>())
+/// A topic without messages has nothing but its name and `*Empty*`.
+fn named(line: &str) -> Value {
+    let mut words = line.split(' ');
+    let name = Value::from(words.next().unwrap_or_default());
+    let words: Vec<&str> = words.collect();
+    let pairs = words.chunks_exact(2).map(|pair| (pair[0].to_owned(), value(pair[1])));
+    Value::Object([("topic".to_owned(), name)].into_iter().chain(pairs).collect::<Map<_, _>>())
 }
 
 #[cfg(test)]
@@ -58,16 +61,18 @@ mod tests {
     #[test]
     fn lines_are_objects_and_lines_of_topics_are_arrays() {
         assert_eq!(
-            json("pid 7\r\nversion 1.4.6\r\nslave false"),
+            json(None, "pid 7\r\nversion 1.4.6\r\nslave false"),
             expected!({ "pid": 7, "version": "1.4.6", "slave": false })
         );
         assert_eq!(
-            json("t part 0 min_offset 0 max_offset 25\r\nt part 1 min_offset 0 max_offset 0"),
+            json(Some("offsets"), "t part 0 min_offset 0 max_offset 25\r\nt part 1 min_offset 0 max_offset 0"),
             expected!([
                 { "topic": "t", "part": 0, "min_offset": 0, "max_offset": 25 },
                 { "topic": "t", "part": 1, "min_offset": 0, "max_offset": 0 },
             ])
         );
-        assert_eq!(json(""), expected!({}));
+        assert_eq!(json(Some("topics"), "t *Empty*"), expected!([{ "topic": "t" }]));
+        assert_eq!(json(Some("topics"), ""), expected!([]));
+        assert_eq!(json(None, ""), expected!({}));
     }
 }

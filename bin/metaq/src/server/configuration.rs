@@ -3,6 +3,7 @@
 use crate::exit::Failure;
 use metaq_broker::Loaded;
 use metaq_broker::configuration::{Origin, Override, Settings, Sources};
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,9 +17,11 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Reads and judges everything. The error has a line for each mistake.
-    pub fn load(&self) -> Result<Loaded, String> {
-        let file = self.file.as_deref().map(read).transpose()?;
+    /// Reads and judges everything.
+    pub fn load(&self) -> Result<Loaded, Mistakes> {
+        let place = self.file.as_deref().map_or("the configuration".to_owned(), |file| file.display().to_string());
+        let file = self.file.as_deref().map(read).transpose();
+        let file = file.map_err(|why| Mistakes { place: place.clone(), lines: vec![why] })?;
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let sources = Sources { file: file.as_deref(), overrides: &self.overrides, home: home.as_deref() };
         match Settings::load(&sources) {
@@ -26,18 +29,29 @@ impl Configuration {
                 make_whole(&mut settings);
                 Ok(Loaded { settings, file: file.map(Into::into) })
             }
-            Err(errors) => Err(self.mistakes(&errors.to_string())),
+            Err(errors) => Err(Mistakes { place, lines: errors.to_string().lines().map(str::to_owned).collect() }),
         }
     }
 
     /// As [`Configuration::load`], for a command that can't go on without it.
     pub fn needed(&self) -> Result<Loaded, Failure> {
-        self.load().map_err(Failure::failed)
+        self.load().map_err(|mistakes| Failure::failed(mistakes.to_string()))
     }
+}
 
-    fn mistakes(&self, errors: &str) -> String {
-        let place = self.file.as_deref().map_or("the configuration".to_owned(), |file| file.display().to_string());
-        format!("{place} has mistakes; nothing was started or changed:\n  {}", errors.replace('\n', "\n  "))
+/// What is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistakes {
+    /// What was read.
+    pub place: String,
+    /// A line for each.
+    pub lines: Vec<String>,
+}
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has mistakes; nothing was started or changed:", self.place)?;
+        self.lines.iter().try_for_each(|line| write!(f, "\n  {line}"))
     }
 }
 
@@ -57,7 +71,7 @@ fn make_whole(settings: &mut Settings) {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{} can't be read: {error}", path.display()))
+    fs::read(path).map_err(|error| format!("it can't be read: {error}"))
 }
 
 #[cfg(test)]
@@ -80,7 +94,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("metaq-configuration-{}", std::process::id()));
         fs::write(&path, "[system]\nbrokerID=1\nserverPort=x\n").unwrap();
         let configuration = Configuration { file: Some(path.clone()), overrides: vec![] };
-        let text = configuration.load().unwrap_err();
+        let text = configuration.load().unwrap_err().to_string();
         fs::remove_file(&path).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");

@@ -32,9 +32,8 @@ impl Greeting<'_> {
         let server = if port == 8123 { String::new() } else { format!(" --server {host}:{port}") };
         vec![
             "to try it:".to_owned(),
-            format!(
-                "  printf 'put hello 0 5 0 1\\r\\nworldget hello me 0 0 1024 2\\r\\nquit\\r\\n' | nc {host} {port}"
-            ),
+            format!(r"  printf 'put hello 0 5 0 1\r\nworldquit\r\n' | nc {host} {port}      # a message goes in"),
+            format!(r"  printf 'get hello me 0 0 1024 2\r\nquit\r\n' | nc {host} {port}  # and comes out"),
             format!("  metaq produce hello 'Hello, MetaQ!'{server}"),
             format!("  metaq consume hello{server}"),
         ]

@@ -149,7 +149,7 @@ impl FromArgMatches for Keys {
             if let Some(value) = matches.get_one::<String>(shortcut.name) {
                 let origin = origin(matches, shortcut.name, shortcut.variable.to_owned());
                 let keys = (shortcut.keys)(value).map_err(|why| {
-                    clap::Error::raw(ErrorKind::ValueValidation, format!("--{}: {why}\n", shortcut.name))
+                    clap::Error::raw(ErrorKind::ValueValidation, format!("--{}: {why}", shortcut.name))
                 })?;
                 overrides.extend(keys.into_iter().map(|(key, value)| Override {
                     key: key.to_owned(),

@@ -140,9 +140,14 @@ async fn wait(signals: &mut Signals, parts: &Parts) -> &'static str {
                 }
                 let broker = Arc::clone(parts.broker());
                 match tokio::task::spawn_blocking(move || broker.reload()).await {
-                    Ok(Ok(_)) => tracing::info!("the configuration was read again"),
-                    Ok(Err(refused)) => tracing::error!(%refused, "the configuration was read again and is refused"),
-                    Err(error) => tracing::error!(%error, "reading the configuration again failed"),
+                    Ok(Ok(changes)) => {
+                        let changes = changes.lines().count().saturating_sub(1);
+                        tracing::info!(changes, "SIGHUP: the configuration was read again");
+                    }
+                    Ok(Err(refused)) => {
+                        tracing::error!(%refused, "SIGHUP: the configuration was read again and is refused")
+                    }
+                    Err(error) => tracing::error!(%error, "SIGHUP: reading the configuration again failed"),
                 }
                 tell(&[NotifyState::Ready]);
             }

@@ -77,7 +77,7 @@ impl Parts {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             file,
-            reload: Arc::new(move || configuration.load()),
+            reload: Arc::new(move || configuration.load().map_err(|mistakes| mistakes.lines.join("\n"))),
         };
         let joined = join(runtime, &running, settings, surroundings, report);
         let Joined { broker, server, listens, places, background } = match joined {
