@@ -109,7 +109,11 @@ fn original(folder: &Path, ini: &Path, port: u16) -> Process {
     let mut process = Process::start(&mut command, &folder.join("original.log"));
     wait::until(Duration::from_secs(60), "the original to listen", || {
         let ended = process.0.try_wait().expect("a child can be asked");
-        assert!(ended.is_none(), "the original ended: {}", fs::read_to_string(folder.join("original.log")).unwrap_or_default());
+        assert!(
+            ended.is_none(),
+            "the original ended: {}",
+            fs::read_to_string(folder.join("original.log")).unwrap_or_default()
+        );
         TcpStream::connect(("127.0.0.1", port)).ok()
     });
     process
@@ -203,16 +207,20 @@ fn the_original_serves_what_this_broker_wrote_and_this_broker_what_the_original_
     }
 
     // And back.
-    let mut expected: BTreeMap<i32, Vec<Vec<u8>>> =
-        before.iter().map(|(partition, all)| (*partition, all.iter().map(|(_, body)| body.clone()).collect())).collect();
+    let mut expected: BTreeMap<i32, Vec<Vec<u8>>> = before
+        .iter()
+        .map(|(partition, all)| (*partition, all.iter().map(|(_, body)| body.clone()).collect()))
+        .collect();
     for (number, line) in sent.lines().filter_map(|line| line.strip_prefix("sent ")).enumerate() {
         let words: Vec<_> = line.splitn(3, ' ').collect();
         let text = words[2].as_bytes();
         let body = if number % 2 == 0 { [&4u32.to_be_bytes()[..], b"even", text].concat() } else { text.to_vec() };
         expected.entry(words[0].parse().expect("an index")).or_default().push(body);
     }
-    let after: BTreeMap<i32, Vec<Vec<u8>>> =
-        contents(&setup).into_iter().map(|(partition, all)| (partition, all.into_iter().map(|(_, body)| body).collect())).collect();
+    let after: BTreeMap<i32, Vec<Vec<u8>>> = contents(&setup)
+        .into_iter()
+        .map(|(partition, all)| (partition, all.into_iter().map(|(_, body)| body).collect()))
+        .collect();
     assert_eq!(after, expected);
     assert_eq!(after.values().map(Vec::len).sum::<usize>(), MESSAGES + 40);
 
