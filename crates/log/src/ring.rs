@@ -185,7 +185,9 @@ pub enum WalkError {
         last_lost: u64,
     },
     /// A file of the log is gone.
-    #[error("{path} is missing: what was durable in it is lost. Nothing was changed; restore the file from a copy or a replica")]
+    #[error(
+        "{path} is missing: what was durable in it is lost. Nothing was changed; restore the file from a copy or a replica"
+    )]
     Missing {
         /// Its path.
         path: PathBuf,
