@@ -67,9 +67,9 @@ pub enum OfflineError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// Moving or deleting partitions was interrupted.
-    #[error("`metaq partition {0}` was interrupted: run it again first")]
+    #[error("`{0}` was interrupted: run it again first")]
     Interrupted(Task),
     /// The file that says what was interrupted isn't ours.
-    #[error("{0} can't be understood; it is written by `metaq partition move` and `delete`: remove it if you made it")]
+    #[error("{0} can't be understood; it is written while partitions are moved or deleted: remove it if you made it")]
     TaskMalformed(PathBuf),
 }

@@ -26,11 +26,10 @@ use std::time::UNIX_EPOCH;
 
 impl Plan {
     /// Does all that the plan says. Gives the folder that holds a copy of what was given up of the commit log.
-    pub fn carry_out(mut self) -> Result<Option<PathBuf>, RepairError> {
+    pub fn carry_out(self) -> Result<Option<PathBuf>, RepairError> {
         let steps = self.steps().to_vec();
         let mut set_aside = None;
-        let mut checkpoint = self.checkpoint.take();
-        let before = checkpoint.clone();
+        let mut checkpoint = self.checkpoint.clone();
         let mut restored = false;
         for step in &steps {
             let done = match step {
@@ -38,12 +37,14 @@ impl Plan {
                     restored = true;
                     Ok(())
                 }
-                Step::GiveUp { .. } => self.give_up().map(|folder| set_aside = Some(folder)),
+                Step::GiveUp { missing, .. } => self.give_up(missing).map(|folder| set_aside = Some(folder)),
                 step => self.on_files(step, checkpoint.as_mut()),
             };
             done.map_err(doing(format!("to {step}")))?;
         }
-        if let Some(checkpoint) = checkpoint.filter(|checkpoint| restored || before.as_ref() != Some(checkpoint)) {
+        if let Some(checkpoint) =
+            checkpoint.filter(|checkpoint| restored || self.checkpoint.as_ref() != Some(checkpoint))
+        {
             let written = checkpoint.write(&*self.directory.disk, &self.directory.log_path);
             written.map_err(doing("writing the checkpoint"))?;
         }
@@ -114,8 +115,8 @@ impl Plan {
     }
 
     /// Copies the files of the log that are changed, then takes the heads off the turns behind the damage: the log ends
-    /// before it then.
-    fn give_up(&self) -> io::Result<PathBuf> {
+    /// before it then. Missing files are made again.
+    fn give_up(&self, missing: &[u32]) -> io::Result<PathBuf> {
         let disk = &*self.directory.disk;
         let commit = commit_folder(&self.directory);
         let folder = aside(&self.directory, &[])?;
@@ -133,6 +134,13 @@ impl Plan {
             write_all_at(&*file, &[0; BLOCK_BYTES], turn.offset)?;
             file.sync()?;
         }
+        let file_bytes = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.geometry.file_bytes);
+        for number in missing {
+            let file = disk.open(&file_path(&commit, *number), Open::Create)?;
+            file.write_zeros(0..file_bytes)?;
+            file.sync()?;
+        }
+        disk.sync_dir(&commit)?;
         Ok(folder)
     }
 

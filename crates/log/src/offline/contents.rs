@@ -10,6 +10,7 @@ use crate::format::{Format, FormatError};
 use crate::recovery::{OpenError, doing};
 use crate::ring::{self, From as WalkFrom, WalkError};
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::PathBuf;
 
 /// `metaq.format` as it was found.
@@ -113,8 +114,15 @@ impl Contents {
 
 fn read_checkpoint(directory: &Directory, name: &str) -> Result<FoundCheckpoint, OfflineError> {
     let path = directory.log_path.join(name);
-    let bytes = read_whole(&*directory.disk, &path).map_err(doing(format!("reading {}", path.display())))?;
-    let Some(bytes) = bytes else { return Ok(FoundCheckpoint::Missing) };
+    let bytes = match read_whole(&*directory.disk, &path) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(FoundCheckpoint::Missing),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(doing(format!("reading {}", path.display()))(error).into());
+        }
+        // A sector that can't be read is as good as one that was changed.
+        Err(_) => return Ok(FoundCheckpoint::Damaged),
+    };
     match Checkpoint::decode(&bytes) {
         Ok(checkpoint) => Ok(FoundCheckpoint::Whole(Box::new(checkpoint))),
         Err(Some(format)) if format > crate::checkpoint::FORMAT => {
@@ -146,6 +154,8 @@ pub(super) struct Foreseen {
     /// The last turn isn't whole.
     pub torn: bool,
     pub lost: Option<Lost>,
+    /// Number of a file of the ring that is missing: what stood in it isn't known.
+    pub missing: Option<u32>,
     /// An entry that doesn't fit the checkpoint and those before it.
     pub contradiction: Option<(u64, String)>,
     /// Partitions made behind the checkpoint, by name.
@@ -193,6 +203,10 @@ impl Foreseen {
             Ok(walked) => foreseen.torn = walked.torn,
             Err(WalkError::Damaged { file, offset, first_lost: first, last_lost: last }) => {
                 foreseen.lost = Some(Lost { file, offset, first, last });
+            }
+            Err(WalkError::Missing { path }) => {
+                let name = path.file_name().and_then(|name| name.to_str());
+                foreseen.missing = name.and_then(|name| name.parse().ok());
             }
             Err(error) => return Err(OpenError::from(error).into()),
         }

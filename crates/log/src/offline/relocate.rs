@@ -141,7 +141,7 @@ fn carry_out(directory: &Directory, task: &Task) -> Result<Relocated, RelocateEr
     let contents = Contents::read(directory)?;
     refuse_unclean(directory, &contents)?;
     check(directory, &contents, task, unfinished.is_some())?;
-    let io = |source| OpenError::Io { doing: format!("to {task}"), source };
+    let io = |source| OpenError::Io { doing: task.to_string(), source };
     task.begin(directory).map_err(io)?;
     change_folders(directory, &contents, task).map_err(io)?;
     if let Some(checkpoint) = contents.checkpoint() {

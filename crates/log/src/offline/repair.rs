@@ -4,7 +4,7 @@
 //! written into the checkpoint, so that readers are led behind it; only on demand a partition is cut at its first damage.
 //! A directory that wasn't stopped cleanly gets what it needs to be recovered; its partitions are looked at afterwards.
 
-use super::contents::{COPIES, Contents, Foreseen, Lost};
+use super::contents::{COPIES, Contents, Foreseen};
 use super::dump::{WholeTurn, whole_turns};
 use super::held::Held;
 use super::marks::{IndexTrouble, SegmentVerified};
@@ -88,6 +88,8 @@ pub enum Step {
         turns: usize,
         /// What these held, by partition: messages and bytes. What the damaged turns held isn't known.
         held: BTreeMap<String, (u64, u64)>,
+        /// Files of the log that are missing and are made again, empty.
+        missing: Vec<u32>,
     },
     /// An incomplete record at the end of a partition goes.
     CutTail {
@@ -155,14 +157,17 @@ impl fmt::Display for Step {
                 write!(f, "write metaq.format again, for broker {broker} of cluster \"{cluster}\"")
             }
             Self::RestoreCheckpoint { name, from } => write!(f, "write {name} again from {from}"),
-            Self::GiveUp { entries: Range { start, end }, turns, held } => {
+            Self::GiveUp { entries: Range { start, end }, turns, held, missing } => {
+                write!(f, "give up what the commit log held from entry {start} on")?;
+                if end > start {
+                    write!(f, " (up to entry {} at least)", end - 1)?;
+                }
+                let before = start - 1;
                 write!(
                     f,
-                    "give up entries {start} to {} of the commit log, with {turns} whole turns behind the damage; what is \
-                     in segments up to entry {} stays",
-                    end - 1,
-                    start - 1
+                    ", with {turns} whole turns behind the damage; what is in segments up to entry {before} stays"
                 )?;
+                missing.iter().try_for_each(|file| write!(f, "\n  file {file} of the log is made again, empty"))?;
                 held.iter().try_for_each(|(partition, (messages, bytes))| {
                     write!(f, "\n  of {partition} at least {messages} messages ({bytes} bytes) are lost")
                 })
@@ -277,9 +282,9 @@ pub fn plan_repair(
     let (mut turns, mut damaged_file) = (Vec::new(), None);
     if let Some(checkpoint) = checkpoint.as_ref().filter(|checkpoint| !checkpoint.clean) {
         let foreseen = Foreseen::read(directory, checkpoint)?;
-        if let Some(lost) = &foreseen.lost {
-            turns = planner.give_up(checkpoint, &foreseen, lost)?;
-            damaged_file = Some(lost.file);
+        if foreseen.lost.is_some() || foreseen.missing.is_some() {
+            turns = planner.give_up(checkpoint, &foreseen)?;
+            damaged_file = foreseen.lost.as_ref().map(|lost| lost.file);
         }
     }
     let clean = checkpoint.is_none() || contents.is_clean();
@@ -319,7 +324,12 @@ impl Planner<'_> {
                         "{trouble}; say which cluster and broker it belongs to, and it is written again"
                     ));
                 }
-                (Trouble::CheckpointsLost | Trouble::Contradiction { .. } | Trouble::LogFileShort { .. }, _) => {
+                (
+                    Trouble::CheckpointsLost
+                    | Trouble::Contradiction { .. }
+                    | Trouble::LogFileShort { len: Some(_), .. },
+                    _,
+                ) => {
                     self.kept.push(trouble.to_string());
                 }
                 _ => {}
@@ -335,15 +345,19 @@ impl Planner<'_> {
     }
 
     /// The whole turns behind the damage, which go.
-    fn give_up(
-        &mut self,
-        checkpoint: &Checkpoint,
-        foreseen: &Foreseen,
-        lost: &Lost,
-    ) -> Result<Vec<WholeTurn>, OfflineError> {
+    fn give_up(&mut self, checkpoint: &Checkpoint, foreseen: &Foreseen) -> Result<Vec<WholeTurn>, OfflineError> {
+        let first = checkpoint.lsn + foreseen.entries + 1;
         let mut turns = whole_turns(self.directory, checkpoint.geometry)?;
         let ours = |turn: &WholeTurn| turn.header.incarnation == checkpoint.incarnation;
-        turns.retain(|turn| ours(turn) && turn.header.first_lsn >= lost.first);
+        turns.retain(|turn| ours(turn) && turn.header.first_lsn >= first);
+        let settled = turns.iter().map(|turn| turn.header.settled_lsn).max().unwrap_or(0);
+        let end = foreseen.lost.as_ref().map_or(first.max(settled + 1), |lost| lost.last + 1);
+        let mut missing = Vec::new();
+        for file in 0..checkpoint.geometry.files {
+            if super::dump::ring_file(self.directory, file)?.is_none() {
+                missing.push(file);
+            }
+        }
         let mut names: BTreeMap<u32, String> =
             checkpoint.partitions.iter().map(|kept| (kept.number, format!("{}-{}", kept.topic, kept.index))).collect();
         names.extend(foreseen.created.iter().map(|((topic, index), number)| (*number, format!("{topic}-{index}"))));
@@ -367,7 +381,7 @@ impl Planner<'_> {
                 }
             }
         }
-        self.steps.push(Step::GiveUp { entries: lost.first..lost.last + 1, turns: turns.len(), held });
+        self.steps.push(Step::GiveUp { entries: first..end, turns: turns.len(), held, missing });
         Ok(turns)
     }
 

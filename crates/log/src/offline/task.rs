@@ -36,13 +36,18 @@ pub enum Task {
     },
 }
 
+/// The command that does it.
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let range = |indexes: &RangeInclusive<u32>| match (indexes.start(), indexes.end()) {
+            (from, to) if from == to => from.to_string(),
+            (from, to) => format!("{from}-{to}"),
+        };
         match self {
             Self::Move { topic, indexes, offset } => {
-                write!(f, "move {topic} {} {} {offset}", indexes.start(), indexes.end())
+                write!(f, "metaq log move-partition {topic} {} {offset}", range(indexes))
             }
-            Self::Delete { topic, indexes } => write!(f, "delete {topic} {} {}", indexes.start(), indexes.end()),
+            Self::Delete { topic, indexes } => write!(f, "metaq log delete-partition {topic} {}", range(indexes)),
         }
     }
 }
@@ -62,6 +67,16 @@ impl Task {
         Self::unfinished(directory)?.map_or(Ok(()), |task| Err(OfflineError::Interrupted(task)))
     }
 
+    /// The file's content: `move <topic> <from> <to> <offset>` or `delete <topic> <from> <to>`, and a line feed.
+    fn encode(&self) -> String {
+        match self {
+            Self::Move { topic, indexes, offset } => {
+                format!("move {topic} {} {} {offset}\n", indexes.start(), indexes.end())
+            }
+            Self::Delete { topic, indexes } => format!("delete {topic} {} {}\n", indexes.start(), indexes.end()),
+        }
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.strip_suffix('\n')?.split(' ').collect();
         let range = |from: &str, to: &str| Some(from.parse().ok()?..=to.parse().ok()?);
@@ -77,7 +92,7 @@ impl Task {
     /// Writes it down and keeps brokers out. Done already, it changes nothing.
     pub(super) fn begin(&self, directory: &Directory) -> io::Result<()> {
         let (disk, folder) = (&*directory.disk, &directory.log_path);
-        replace(disk, folder, NAME, format!("{self}\n").as_bytes())?;
+        replace(disk, folder, NAME, self.encode().as_bytes())?;
         if disk.metadata(&folder.join(format::NAME))?.is_some() {
             disk.rename(&folder.join(format::NAME), &folder.join(FORMAT_ASIDE))?;
             disk.sync_dir(folder)?;
@@ -107,8 +122,10 @@ mod tests {
         let tasks =
             [Task::Move { topic: topic.clone(), indexes: 0..=3, offset: -4 }, Task::Delete { topic, indexes: 7..=7 }];
         for task in tasks {
-            assert_eq!(Task::parse(&format!("{task}\n")), Some(task));
+            assert_eq!(Task::parse(&task.encode()), Some(task));
         }
+        let one = Task::Delete { topic: "t".to_owned(), indexes: 7..=7 };
+        assert_eq!(one.to_string(), "metaq log delete-partition t 7");
         for text in ["", "move a 0 1 2", "move a 0 1\n", "delete a 0 x\n", "trim a 0 1\n"] {
             assert_eq!(Task::parse(text), None, "{text:?}");
         }

@@ -137,10 +137,7 @@ impl fmt::Display for Trouble {
                 write!(f, "entry {lsn} of the commit log doesn't fit ({why}); brokers refuse the directory")
             }
             Self::Interrupted(task) => {
-                write!(
-                    f,
-                    "`metaq partition {task}` was interrupted; brokers refuse the directory until it is run again"
-                )
+                write!(f, "`{task}` was interrupted; brokers refuse the directory until it is run again")
             }
         }
     }

@@ -232,7 +232,8 @@ fn log_troubles(
         return Ok(());
     }
     let geometry = checkpoint.geometry;
-    let file = u32::try_from(checkpoint.place.generation % u64::from(geometry.files)).expect("below the file count");
+    let used = u32::try_from(checkpoint.place.generation % u64::from(geometry.files)).expect("below the file count");
+    let file = foreseen.missing.unwrap_or(used);
     let path = ring::file_path(&contents::commit_folder(directory), file);
     let found = directory.disk.metadata(&path).map_err(doing(format!("looking at {}", path.display())))?;
     let len = found.map(|found| found.len);

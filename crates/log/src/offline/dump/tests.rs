@@ -165,3 +165,51 @@ fn a_directory_in_use_is_not_told() {
     assert!(dump_records(&bench.directory, &Filter::default(), |_, _| {}).is_err());
     assert!(dump_index(&bench.directory, &Filter::default(), |_, _| {}).is_err());
 }
+
+/// The page that draws every format.
+const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/storage-format.md"));
+
+#[test]
+fn the_page_names_every_kind_of_entry() {
+    let append = entry::Appended {
+        partition: 0,
+        count: 1,
+        position: 0,
+        sequence: 0,
+        starts_segment: true,
+        producer: None,
+        records: b"",
+    };
+    let kinds = [
+        Entry::Append(append),
+        Entry::PartitionCreated { partition: 0, topic: "t", index: 0, root: "/" },
+        Entry::PartitionDeleted { partition: 0 },
+        Entry::Trim { partition: 0, first: 0, first_sequence: 0, disposal: crate::Disposal::Delete },
+        Entry::State(Vec::new()),
+        Entry::IdCeiling { clock: 0 },
+        Entry::Counted { partition: 0, first_sequence: 0 },
+    ];
+    let (filter, mut each) = (Filter::default(), |_| {});
+    let mut lines = LogLines { filter: &filter, wanted: Vec::new(), left: 1, loaded: None, each: &mut each };
+    for entry in &kinds {
+        let mut bytes = Vec::new();
+        entry.encode(&mut bytes);
+        let Some(LogLine::Entry { kind, .. }) = lines.entry(1, entry) else { panic!("{entry:?}") };
+        let row = format!("| {} | {kind} | ", bytes[0]);
+        assert!(PAGE.contains(&row), "{row}");
+    }
+}
+
+#[test]
+fn the_page_names_every_format_and_file() {
+    let turn = format!("u16  format: {}", turn::FORMAT);
+    let checkpoint = format!("\"MQCP\" · u16 format: {}", crate::checkpoint::FORMAT);
+    let format = format!("```text\nformat {}\n", crate::format::FORMAT);
+    for said in [turn, checkpoint, format] {
+        assert!(PAGE.contains(&said), "{said}");
+    }
+    let bench = Bench::stopped();
+    for listed in metaq_disk::Disk::list(&bench.disk, "/data".as_ref()).unwrap() {
+        assert!(PAGE.contains(&listed.name) || listed.name.contains('-'), "{}", listed.name);
+    }
+}

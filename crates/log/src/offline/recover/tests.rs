@@ -74,7 +74,7 @@ fn a_directory_in_use_and_one_with_something_unfinished_are_refused() {
     bench.write("/data/metaq.unfinished", b"move t 0 1 4\n");
     for how in [How::Replay, How::Rebuild] {
         let refused = recover_bench(&bench, how).unwrap_err();
-        assert!(refused.to_string().contains("move t 0 1 4"), "{refused}");
+        assert!(refused.to_string().contains("metaq log move-partition t 0-1 4"), "{refused}");
     }
     bench.write("/data/metaq.unfinished", b"something");
     let refused = recover_bench(&bench, How::Replay).unwrap_err();

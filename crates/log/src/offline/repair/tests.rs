@@ -119,9 +119,9 @@ fn damaged_entries_are_given_up_and_what_stands_before_them_stays() {
     let bench = with_a_damaged_turn();
     assert!(crate::recovery::open(bench.directory.disk.clone(), Bench::options(), NOW).is_err());
     let plan = plan(&bench, &RepairOptions::default());
-    let [Step::GiveUp { entries, turns, held }] = plan.steps() else { panic!("{plan}") };
+    let [Step::GiveUp { entries, turns, held, missing }] = plan.steps() else { panic!("{plan}") };
     let lsn = plan.checkpoint.as_ref().unwrap().lsn;
-    assert_eq!((entries.start, *turns), (lsn + 2, 3));
+    assert_eq!((entries.start, *turns, &missing[..]), (lsn + 2, 3, &[][..]));
     let lost = BTreeMap::from([("t-0".to_owned(), (1, RECORD_BYTES)), ("u-0".to_owned(), (2, 2 * RECORD_BYTES))]);
     assert_eq!(*held, lost);
     assert!(plan.to_string().contains("of u-0 at least 2 messages"), "{plan}");
@@ -131,6 +131,29 @@ fn damaged_entries_are_given_up_and_what_stands_before_them_stays() {
     let broker = bench.open();
     assert_eq!(broker.bounds("t", 0).unwrap().0, 81);
     assert_eq!(broker.bounds("u", 0), None);
+}
+
+#[test]
+fn a_missing_file_of_the_log_is_made_again_and_what_it_held_is_given_up() {
+    let second = |bench: &Bench| {
+        let contents = Contents::read(&bench.directory).unwrap();
+        let checkpoint = contents.checkpoint().unwrap();
+        u32::try_from(checkpoint.place.generation % u64::from(checkpoint.geometry.files)).unwrap()
+    };
+    for offset in 0..4 {
+        let bench = Bench::killed();
+        let file = (second(&bench) + offset) % 4;
+        bench.disk.lose_name(Path::new(&format!("/data/commit/{file}"))).unwrap();
+        assert!(crate::recovery::open(bench.directory.disk.clone(), Bench::options(), NOW).is_err());
+        let plan = plan(&bench, &RepairOptions::default());
+        let [Step::GiveUp { missing, .. }] = plan.steps() else { panic!("{plan}") };
+        assert_eq!(*missing, [file]);
+        assert!(plan.to_string().contains(&format!("file {file} of the log is made again, empty")), "{plan}");
+        plan.carry_out().unwrap();
+        let broker = bench.open();
+        let (messages, _, end) = broker.bounds("t", 0).unwrap();
+        assert!((80..=83).contains(&messages) && end == messages * RECORD_BYTES, "file {file}: {messages}");
+    }
 }
 
 #[test]

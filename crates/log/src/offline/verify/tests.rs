@@ -162,6 +162,8 @@ fn a_damaged_checkpoint_is_found_and_the_other_one_counts() {
         let lose = |bench: &Bench| bench.disk.lose_name(Path::new(flip)).unwrap();
         check_said(Bench::stopped, lose, Verdict::Notes, &[&wanted]);
     }
+    let unreadable = |bench: &Bench| bench.disk.inject("/data/checkpoint.copy", Fault::FailRead, 0..u64::MAX);
+    check_said(Bench::stopped, unreadable, Verdict::Damaged, &["checkpoint.copy is damaged; the other one is whole"]);
     let both = |bench: &Bench| {
         bench.flip("/data/checkpoint", 40);
         bench.flip("/data/checkpoint.copy", 50);
