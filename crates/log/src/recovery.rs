@@ -793,7 +793,8 @@ impl Recovery {
         let commit = self.commit_folder();
         let whole = |disk: &dyn Disk| ring::is_whole(disk, &commit, self.options.ring, generation);
         let same = self.checkpoint.geometry == self.options.ring;
-        if !fresh && !(same && whole(&*self.disk).map_err(io("looking at the commit log"))?) {
+        let keeps = fresh || same && whole(&*self.disk).map_err(io("looking at the commit log"))?;
+        if !keeps {
             // The log's files are made anew, and only after a checkpoint says that nothing of them is needed.
             let interim = Checkpoint {
                 lsn: settled,
