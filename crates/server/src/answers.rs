@@ -2,8 +2,8 @@
 //!
 //! * The log takes the submissions of a thread in their order and gives them back in that order, so both stages are
 //!   queues and nothing is looked up.
-//! * What is settled when it is sequenced is answered at once; what waits for a sync is answered when the watermark
-//!   covers it. Puts of one connection to one partition are answered in order, whatever each waits for.
+//! * There is one queue of sequenced submissions per acknowledgement class, so that puts that only have to be written
+//!   aren't held by those that wait for a sync. A partition's puts are in one class: they are answered in order.
 //! * What isn't decided in time is answered as unknown. Its later outcome is thrown away, but its bytes count until then.
 
 use crate::connection::{Connection, Live};
@@ -17,11 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// The tag of an item whose answer has left before its submission's others.
-const ANSWERED: i64 = i64::MIN;
-/// How many earlier puts are looked at to find out whether one of them goes to the same partition; behind more, a put
-/// waits as if there were one.
-const LOOKED_AT: usize = 512;
 /// Emptied submissions that are kept.
 const SPARE: usize = 64;
 /// Bytes that an emptied submission may keep reserved.
@@ -37,14 +32,18 @@ pub(crate) struct Answers {
     unknown: usize,
     /// Of the items of those that weren't, in order.
     opaques: VecDeque<i32>,
-    /// Sequenced, not settled.
-    waiting: VecDeque<Waiting>,
+    /// Sequenced, not settled, of topics whose puts have to be written.
+    written: VecDeque<Waiting>,
+    /// The same, of topics whose puts have to be synced.
+    durable: VecDeque<Waiting>,
     spare: Submissions,
 }
 
 /// Who is owed what for a submission.
 struct Owed {
     token: u64,
+    /// Of its topics.
+    class: Class,
     connection: Rc<Connection>,
     submitted: Instant,
     items: usize,
@@ -75,7 +74,7 @@ enum End {
 impl Answers {
     /// How many submissions are owed an answer, or are still with the log.
     pub(crate) fn len(&self) -> usize {
-        self.staged.len() + self.waiting.len()
+        self.staged.len() + self.written.len() + self.durable.len()
     }
 
     /// An empty submission.
@@ -96,6 +95,7 @@ impl Answers {
     pub(crate) fn stage(
         &mut self,
         submission: &mut Submission,
+        class: Class,
         connection: &Rc<Connection>,
         bytes: u64,
         trailing: Vec<u8>,
@@ -106,6 +106,7 @@ impl Answers {
         self.opaques.extend(submission.items.iter().map(|item| opaque_of(item.tag)));
         self.staged.push_back(Owed {
             token: self.next_token,
+            class,
             connection: Rc::clone(connection),
             submitted: now,
             items: submission.items.len(),
@@ -116,8 +117,8 @@ impl Answers {
         });
     }
 
-    /// Takes submissions back from the log; answers what is settled.
-    pub(crate) fn take_back(&mut self, sequenced: &mut Submissions, settled: Settled, thread: &NetworkThread) {
+    /// Takes submissions back from the log.
+    pub(crate) fn take_back(&mut self, sequenced: &mut Submissions, thread: &NetworkThread) {
         for submission in sequenced.drain(..) {
             let owed = self.staged.pop_front().expect("the log gives back what it was given");
             assert_eq!(owed.token, submission.token, "the log gives submissions back in their order");
@@ -128,63 +129,34 @@ impl Answers {
                 continue;
             }
             self.opaques.drain(..owed.items);
-            let waiting = Waiting { owed, submission, sequenced: thread.now() };
-            let is_first = waiting.owed.connection.with(|live| live.settling == 0).unwrap_or(true);
-            if is_first && waiting.submission.wait_durable <= settled.durable {
-                self.end(waiting, End::Settled, thread);
-            } else {
-                self.wait(waiting, settled, thread);
-            }
+            let queue = self.queue(owed.class);
+            queue.push_back(Waiting { owed, submission, sequenced: thread.now() });
         }
     }
 
-    /// Answers what may leave of a submission that is not settled, or behind such a one; the rest waits.
-    fn wait(&mut self, mut waiting: Waiting, settled: Settled, thread: &NetworkThread) {
-        let is_covered = waiting.submission.wait_durable <= settled.durable;
-        let Waiting { owed, submission, .. } = &mut waiting;
-        let connection = Rc::clone(&owed.connection);
-        for at in 0..submission.items.len() {
-            let is_written = matches!(submission.outcomes[at], Outcome::Appended { class: Class::Written, .. });
-            if !is_covered && !is_written {
-                continue;
-            }
-            let partition = partition_of(&submission.items[at]);
-            let mut left = LOOKED_AT;
-            let before = &submission.items[..at];
-            if has_unanswered(before, partition, &mut left) || self.owes(&connection, partition, &mut left) {
-                continue;
-            }
-            connection.with(|live| answer_item(live, &submission.items[at], &submission.outcomes[at], thread));
-            submission.items[at].tag = ANSWERED;
-            thread.touch(&connection);
+    fn queue(&mut self, class: Class) -> &mut VecDeque<Waiting> {
+        match class {
+            Class::Written => &mut self.written,
+            Class::Durable => &mut self.durable,
         }
-        connection.with(|live| live.settling += 1);
-        self.waiting.push_back(waiting);
-    }
-
-    /// Whether an earlier put of the connection to the partition waits, or too many do to look at.
-    fn owes(&self, connection: &Rc<Connection>, partition: &Arc<Partition>, left: &mut usize) -> bool {
-        self.waiting.iter().any(|waiting| {
-            let is_ours = Rc::ptr_eq(&waiting.owed.connection, connection);
-            let items = if is_ours { &waiting.submission.items[..] } else { &[] };
-            !count_down(left, 1) || has_unanswered(items, partition, left)
-        })
     }
 
     /// Answers what the watermark covers; if the store is closed, everything.
     pub(crate) fn release(&mut self, settled: Settled, is_closed: bool, thread: &NetworkThread) {
-        while let Some(front) = self.waiting.front() {
-            let is_settled = front.submission.wait_durable <= settled.durable;
-            if !is_settled && !is_closed {
-                return;
+        // First those that came first if a topic changed its class meanwhile.
+        for class in [Class::Durable, Class::Written] {
+            while let Some(front) = self.queue(class).front() {
+                let is_settled = front.submission.wait_durable <= settled.durable;
+                if !is_settled && !is_closed {
+                    break;
+                }
+                self.end_first(class, if is_settled { End::Settled } else { End::Unknown }, thread);
             }
-            self.end_first(if is_settled { End::Settled } else { End::Unknown }, thread);
         }
     }
 
-    fn end_first(&mut self, end: End, thread: &NetworkThread) {
-        if let Some(waiting) = self.waiting.pop_front() {
-            waiting.owed.connection.with(|live| live.settling -= 1);
+    fn end_first(&mut self, class: Class, end: End, thread: &NetworkThread) {
+        if let Some(waiting) = self.queue(class).pop_front() {
             self.end(waiting, end, thread);
         }
     }
@@ -195,7 +167,6 @@ impl Answers {
             live.pending -= 1;
             for (item, outcome) in submission.items.iter().zip(&submission.outcomes) {
                 match end {
-                    _ if item.tag == ANSWERED => {}
                     End::Settled => answer_item(live, item, outcome, thread),
                     End::Unknown => answer_unknown(live, opaque_of(item.tag), thread),
                 }
@@ -213,8 +184,10 @@ impl Answers {
     /// Answers as unknown what has waited for `max`.
     pub(crate) fn expire(&mut self, max: Duration, thread: &NetworkThread) {
         let is_late = |owed: &Owed| owed.waited(thread) >= max;
-        while self.waiting.front().is_some_and(|waiting| is_late(&waiting.owed)) {
-            self.end_first(End::Unknown, thread);
+        for class in [Class::Durable, Class::Written] {
+            while self.queue(class).front().is_some_and(|waiting| is_late(&waiting.owed)) {
+                self.end_first(class, End::Unknown, thread);
+            }
         }
         while let Some(owed) = self.staged.get_mut(self.unknown).filter(|owed| is_late(owed)) {
             owed.is_unknown = true;
@@ -268,18 +241,6 @@ pub(crate) fn partition_of(item: &Item) -> &Arc<Partition> {
         What::Append(append) => &append.partition,
         What::Change(change) => unreachable!("a connection only appends, not {change:?}"),
     }
-}
-
-fn has_unanswered(items: &[Item], partition: &Arc<Partition>, left: &mut usize) -> bool {
-    !count_down(left, items.len())
-        || items.iter().any(|item| item.tag != ANSWERED && Arc::ptr_eq(partition_of(item), partition))
-}
-
-/// `false`: there weren't so many left.
-fn count_down(left: &mut usize, by: usize) -> bool {
-    let enough = *left >= by;
-    *left = left.saturating_sub(by);
-    enough
 }
 
 fn answer_item(live: &mut Live, item: &Item, outcome: &Outcome, thread: &NetworkThread) {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Bytes that one read of a socket brings at most, and how large the one read buffer of a thread is.
 pub(crate) const READ_BYTES: usize = 128 << 10;
-/// A request of at most this size waits for its rest outside any buffer of its own, and isn't counted as arriving.
-pub(crate) const SMALL_BYTES: usize = 16 << 10;
+/// What has come of a request waits for the rest without being counted as arriving, up to this size.
+pub(crate) const SMALL_BYTES: usize = 4 << 10;
 /// A slice below this is copied behind its head and sent with it; `sendfile` would gain nothing.
 pub(crate) const COPY_BYTES: usize = 16 << 10;
 /// A get of at least this counts as large in the counters.

@@ -45,8 +45,6 @@ pub(crate) struct Live {
     pub in_flight: u64,
     /// Submissions that are owed an answer.
     pub pending: usize,
-    /// Those of them that are sequenced.
-    pub settling: usize,
     /// Its gets that wait.
     pub waiters: Vec<u64>,
     /// Its requests that are carried out elsewhere.
@@ -104,7 +102,6 @@ impl Connection {
             output: Output::default(),
             in_flight: 0,
             pending: 0,
-            settling: 0,
             waiters: Vec::new(),
             jobs: 0,
             ended: false,

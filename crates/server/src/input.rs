@@ -2,8 +2,8 @@
 //!
 //! * Reads go into the one buffer of the thread. Only what is left of a request that hasn't arrived whole stays with the
 //!   connection: an idle connection has no buffer.
-//! * A request larger than [`SMALL_BYTES`](crate::bounds::SMALL_BYTES) is read into a buffer of its own. It grows as the
-//!   bytes come, and each step is taken from the budgets first: to announce a body costs the broker nothing.
+//! * What of a request has come over [`SMALL_BYTES`](crate::bounds::SMALL_BYTES) is read into a buffer of its own. It grows
+//!   as the bytes come, and each step is taken from the budgets first: to announce a body costs the broker nothing.
 
 use crate::bounds::{Bounds, SMALL_BYTES};
 use crate::budgets::Budgets;
@@ -54,7 +54,7 @@ impl Input {
         bounds: &Bounds,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<Brought>> {
-        if self.discard == 0 && self.needed > SMALL_BYTES && !self.held.is_empty() {
+        if self.held.len() > SMALL_BYTES {
             return self.read_large(stream, budgets, bounds, context);
         }
         let held = self.held.len();

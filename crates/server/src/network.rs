@@ -140,7 +140,7 @@ impl NetworkThread {
         self.mailbox.take_sequenced(&mut sequenced);
         let (settled, is_closed) = (self.log.settled(), self.log.closed().is_some());
         let mut answers = self.answers.borrow_mut();
-        answers.take_back(&mut sequenced, settled, self);
+        answers.take_back(&mut sequenced, self);
         answers.release(settled, is_closed, self);
         answers.expire(self.bounds().put_max, self);
         self.sequenced.set(sequenced);

@@ -1,4 +1,5 @@
-//! Executes the requests of one read: what can be answered at once is, puts become one submission.
+//! Executes the requests of one read: what can be answered at once is, puts become one submission per acknowledgement
+//! class.
 
 use crate::answers::partition_of;
 use crate::bounds::WAITERS;
@@ -7,23 +8,39 @@ use crate::gets::Asked;
 use crate::hello::answer_hello;
 use crate::network::NetworkThread;
 use metaq_broker::Refused;
-use metaq_log::{Item, Submission, What};
+use metaq_log::{Class, Item, Submission, What};
 use metaq_protocol::request::{Step, Version};
 use metaq_protocol::{Decoded, Decoder, ErrorCode, Limits, Oversized, Request, Status, answer};
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The requests of one read of one connection.
-pub(crate) struct Requests<'a> {
+pub(crate) struct Requests<'a, 'r> {
     this: &'a Rc<Connection>,
     live: &'a mut Live,
     thread: &'a NetworkThread,
+    written: Gathered,
+    durable: Gathered,
+    /// The topic of the last put, and its class.
+    class: Option<(Cow<'r, str>, Class)>,
+    /// Refusals of puts, to leave behind the answers to those that were gathered.
+    trailing: Vec<u8>,
+}
+
+/// Puts of one class.
+#[derive(Default)]
+struct Gathered {
     submission: Option<Box<Submission>>,
     /// Bytes of the requests in it.
     bytes: u64,
-    /// Refusals of puts, to leave behind the answers to those in it.
-    trailing: Vec<u8>,
+}
+
+impl Gathered {
+    fn is_empty(&self) -> bool {
+        self.submission.as_ref().is_none_or(|submission| submission.items.is_empty())
+    }
 }
 
 /// Whether a put may be judged.
@@ -35,13 +52,21 @@ enum Admitted {
     Later,
 }
 
-impl<'a> Requests<'a> {
+impl<'a, 'r> Requests<'a, 'r> {
     pub(crate) fn new(this: &'a Rc<Connection>, live: &'a mut Live, thread: &'a NetworkThread) -> Self {
-        Self { this, live, thread, submission: None, bytes: 0, trailing: Vec::new() }
+        Self {
+            this,
+            live,
+            thread,
+            written: Gathered::default(),
+            durable: Gathered::default(),
+            class: None,
+            trailing: Vec::new(),
+        }
     }
 
     /// Executes what is whole of `bytes`; gives how many of them were used.
-    pub(crate) fn run(mut self, bytes: &[u8]) -> usize {
+    pub(crate) fn run(mut self, bytes: &'r [u8]) -> usize {
         let mut used = 0;
         self.live.held_back = false;
         self.live.follow(&self.thread.bounds().requests);
@@ -93,14 +118,16 @@ impl<'a> Requests<'a> {
     }
 
     /// `false`: it waits for room, and nothing was done.
-    fn execute(&mut self, request: Request<'_>, frame: &[u8]) -> bool {
+    fn execute(&mut self, request: Request<'r>, frame: &[u8]) -> bool {
         let broker = &self.thread.broker;
         match request {
             Request::Put(put) => {
-                return self.store(put.opaque, frame, |submission| broker.put(&put, submission));
+                let class = self.class_of(put.topic.clone());
+                return self.store(put.opaque, class, frame, |submission| broker.put(&put, submission));
             }
             Request::Batch(batch) => {
-                return self.store(batch.opaque, frame, |submission| broker.put_batch(&batch, submission));
+                let class = self.class_of(batch.topic.clone());
+                return self.store(batch.opaque, class, frame, |submission| broker.put_batch(&batch, submission));
             }
             Request::Get(get) => self.ask(&Asked::Get(get), frame),
             Request::Fetch(fetch) => self.ask(&Asked::fetch(fetch), frame),
@@ -153,7 +180,25 @@ impl<'a> Requests<'a> {
         answer::error(self.out(), opaque, ErrorCode::NotSupported, sentence);
     }
 
-    fn store(&mut self, opaque: i32, frame: &[u8], judge: impl FnOnce(&mut Submission) -> Result<(), Refused>) -> bool {
+    /// What puts to a topic wait for; those of one read are judged alike.
+    fn class_of(&mut self, topic: Cow<'r, str>) -> Class {
+        match &self.class {
+            Some((last, class)) if *last == topic => *class,
+            _ => {
+                let class = self.thread.broker.class_of(&topic);
+                self.class = Some((topic, class));
+                class
+            }
+        }
+    }
+
+    fn store(
+        &mut self,
+        opaque: i32,
+        class: Class,
+        frame: &[u8],
+        judge: impl FnOnce(&mut Submission) -> Result<(), Refused>,
+    ) -> bool {
         match self.admit(frame.len() as u64) {
             Admitted::Later => return false,
             Admitted::Refused => {
@@ -163,9 +208,13 @@ impl<'a> Requests<'a> {
             Admitted::Yes => {}
         }
         let thread = self.thread;
-        let submission = self.submission.get_or_insert_with(|| thread.answers.borrow_mut().submission(thread));
+        let gathered = match class {
+            Class::Written => &mut self.written,
+            Class::Durable => &mut self.durable,
+        };
+        let submission = gathered.submission.get_or_insert_with(|| thread.answers.borrow_mut().submission(thread));
         match judge(submission) {
-            Ok(()) => self.bytes += frame.len() as u64,
+            Ok(()) => gathered.bytes += frame.len() as u64,
             Err(refused) => self.refuse_in_order(|out| refused.answer(opaque, out)),
         }
         true
@@ -192,8 +241,9 @@ impl<'a> Requests<'a> {
             }
             self.live.full_partition = None;
         }
-        fits(self.live.in_flight + self.bytes, bounds.connection_bytes_max)
-            && fits(budgets.in_flight() + self.bytes, bounds.broker_bytes_max)
+        let gathered = self.written.bytes + self.durable.bytes;
+        fits(self.live.in_flight + gathered, bounds.connection_bytes_max)
+            && fits(budgets.in_flight() + gathered, bounds.broker_bytes_max)
     }
 
     fn refuse_busy(&mut self, opaque: i32) {
@@ -205,7 +255,7 @@ impl<'a> Requests<'a> {
 
     /// Answers a put that isn't stored: not before those that came before it.
     fn refuse_in_order(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        let follows = self.live.pending > 0 || self.submission.as_ref().is_some_and(|some| !some.items.is_empty());
+        let follows = self.live.pending > 0 || !self.written.is_empty() || !self.durable.is_empty();
         if follows {
             write(&mut self.trailing);
         } else {
@@ -258,29 +308,37 @@ impl<'a> Requests<'a> {
     }
 
     fn submit(&mut self) {
-        let Some(mut submission) = self.submission.take().or_else(|| {
-            // Refusals alone: an empty submission keeps their place.
-            (!self.trailing.is_empty()).then(|| self.thread.answers.borrow_mut().submission(self.thread))
-        }) else {
-            return;
-        };
+        let (written, durable) = (std::mem::take(&mut self.written), std::mem::take(&mut self.durable));
+        self.hand_in(written, Class::Written);
+        self.hand_in(durable, Class::Durable);
+    }
+
+    /// Hands puts to the log. Refusals leave behind those that wait longest.
+    fn hand_in(&mut self, gathered: Gathered, class: Class) {
+        let trailing = if class == Class::Durable { std::mem::take(&mut self.trailing) } else { Vec::new() };
         let mut answers = self.thread.answers.borrow_mut();
-        if submission.items.is_empty() && self.trailing.is_empty() {
+        let Gathered { submission, bytes } = gathered;
+        let mut submission = match submission {
+            Some(submission) => submission,
+            // Refusals alone: an empty submission keeps their place.
+            None if !trailing.is_empty() => answers.submission(self.thread),
+            None => return,
+        };
+        if submission.items.is_empty() && trailing.is_empty() {
             answers.recycle(submission);
             return;
         }
         let (budgets, bounds) = (&self.thread.shared.budgets, self.thread.bounds());
-        budgets.take(self.bytes);
+        budgets.take(bytes);
         for (partition, bytes) in by_partition(&submission) {
             let before = budgets.partition(partition).fetch_add(bytes, Relaxed);
             if before + bytes > bounds.partition_bytes_max {
                 self.live.full_partition = Some(partition);
             }
         }
-        self.live.in_flight += self.bytes;
+        self.live.in_flight += bytes;
         self.live.pending += 1;
-        let trailing = std::mem::take(&mut self.trailing);
-        answers.stage(&mut submission, self.this, self.bytes, trailing, self.thread.now());
+        answers.stage(&mut submission, class, self.this, bytes, trailing, self.thread.now());
         self.thread.mailbox.set_owes(true);
         self.thread.shared.counters.submissions.fetch_add(1, Relaxed);
         self.thread.log.submit(submission);

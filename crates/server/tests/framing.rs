@@ -228,10 +228,11 @@ fn administration_is_answered_when_it_is_done_and_holds_nothing_back() {
 #[test]
 fn a_connection_that_is_reset_leaves_nothing_behind() {
     let bed = Bed::start();
+    bed.connect().ask("put u 0 5 0 1\r\nhello").position();
     for _ in 0..20 {
         let mut client = bed.connect();
         socket2::SockRef::from(client.stream()).set_linger(Some(Duration::ZERO)).unwrap();
-        client.say("get u g 0 0 100 1 wait=20000\r\nput t 0 5 0 1\r\nhellover");
+        client.say("get u g 0 25 100 1 wait=20000\r\nput t 0 5 0 1\r\nhellover");
     }
     let gauges = bed.broker.gauges();
     let load = |gauge: &std::sync::atomic::AtomicU64| gauge.load(std::sync::atomic::Ordering::Relaxed);

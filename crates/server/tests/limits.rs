@@ -95,23 +95,23 @@ fn after_a_stall_puts_are_refused_and_heartbeats_answered() {
 
 #[test]
 fn a_full_partition_leaves_room_for_others() {
-    let file = "messageBytesMax=8192\nbatchBytesMax=8212\npartitionBytesInFlightMax=32768\n\
+    let file = "messageBytesMax=8192\nbatchBytesMax=8212\npartitionBytesInFlightMax=16384\n\
                 putMsMax=60000\nstallMsMax=60000\n[topic=t]\nnumPartitions=2\n";
     let bed = Setup::new(file).start();
     let mut first = bed.connect();
     first.ask(put(0, 8, 0)).position();
     first.ask(put(1, 8, 0)).position();
     bed.gate.close();
-    (1..=4).for_each(|opaque| first.say(put(0, 8100, opaque)));
-    support::until("the partition is nearly full", || in_flight(&bed) > 4 * 8100);
+    (1..=4).for_each(|opaque| first.say(put(0, 4000, opaque)));
+    support::until("the partition is nearly full", || in_flight(&bed) > 4 * 4000);
     let mut second = bed.connect();
-    second.say(put(0, 8100, 5));
-    support::until("one more goes over the bound", || in_flight(&bed) > 5 * 8100);
-    second.say(put(0, 8100, 6));
+    second.say(put(0, 4000, 5));
+    support::until("one more goes over the bound", || in_flight(&bed) > 5 * 4000);
+    second.say(put(0, 4000, 6));
     let mut third = bed.connect();
-    third.say(put(1, 8100, 7));
-    support::until("another partition is not full", || in_flight(&bed) > 6 * 8100);
-    assert!(in_flight(&bed) < 7 * 8100);
+    third.say(put(1, 4000, 7));
+    support::until("another partition is not full", || in_flight(&bed) > 6 * 4000);
+    assert!(in_flight(&bed) < 7 * 4000);
     bed.gate.open();
     assert_eq!(third.answer().opaque, 7);
     assert_eq!(second.answers(2).iter().map(|answer| answer.opaque).collect::<Vec<_>>(), [5, 6]);
@@ -126,7 +126,7 @@ fn to_announce_a_body_costs_nothing_and_large_ones_arrive_a_few_at_a_time() {
         .map(|_| {
             let mut client = bed.connect();
             client.say("put t 0 1000000 0 1\r\n");
-            client.say("version 1\r\n");
+            client.say("the first bytes of it");
             client
         })
         .collect();
@@ -229,12 +229,14 @@ fn a_request_that_trickles_in_ends_the_connection() {
 fn idle_connections_keep_no_buffers() {
     let bed = Setup::new("[topic=t]\n").threads(2).start();
     let mut clients: Vec<_> = (0..200).map(|_| bed.connect()).collect();
-    for client in &mut clients {
-        client.say(&put(0, 10_000, 1)[..5000]);
-    }
-    for client in &mut clients {
-        client.say(&put(0, 10_000, 1)[5000..]);
-        client.answer().position();
+    for len in [2_000, 20_000] {
+        for client in &mut clients {
+            client.say(&put(0, len, 1)[..len / 2]);
+        }
+        for client in &mut clients {
+            client.say(&put(0, len, 1)[len / 2..]);
+            client.answer().position();
+        }
     }
     support::until("all buffers are freed", || bed.broker.gauges().buffer_bytes.load(Ordering::Relaxed) == 0);
 }

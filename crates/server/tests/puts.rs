@@ -116,6 +116,34 @@ fn a_heartbeat_is_answered_all_through_a_stall() {
 }
 
 #[test]
+fn puts_that_need_no_sync_are_not_held_by_those_that_do() {
+    let bed = Setup::new(PATIENT).start();
+    let mut client = bed.connect();
+    client.ask(put("t", 0, "hello", 0)).position();
+    client.ask(put("u", 0, "hello", 0)).position();
+    bed.gate.close();
+    client.say([put("t", 0, "hello", 1), put("u", 0, "hello", 2), put("t", 0, "hello", 3)].concat());
+    assert_eq!(client.answer().opaque, 2);
+    client.is_silent();
+    bed.gate.open();
+    assert_eq!(client.answers(2).iter().map(|answer| answer.opaque).collect::<Vec<_>>(), [1, 3]);
+}
+
+#[test]
+fn an_answer_leaves_when_the_watermark_moves() {
+    let bed = Setup::new(PATIENT).threads(2).start();
+    let mut clients = [bed.connect(), bed.connect()];
+    let began = Instant::now();
+    for number in 0..200 {
+        for (client, topic) in clients.iter_mut().zip(["t", "u"]) {
+            client.ask(put(topic, 0, "hello", number)).position();
+        }
+    }
+    // Whoever only looked now and then would take ten times as long.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[test]
 fn a_quit_waits_for_what_came_before_it() {
     let bed = Setup::new(PATIENT).start();
     let mut client = bed.connect();
