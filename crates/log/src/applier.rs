@@ -153,7 +153,9 @@ impl Disposal {
             Self::Trim { partition, first, how } => {
                 KeptDisposal::Trim { partition: partition.number, first: *first, how: *how }
             }
-            Self::Delete { partition } => KeptDisposal::Delete { folder: partition.folder.clone() },
+            Self::Delete { partition } => {
+                KeptDisposal::Delete { topic: partition.topic.to_string(), index: partition.index }
+            }
         }
     }
 }

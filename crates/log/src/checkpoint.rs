@@ -60,6 +60,8 @@ pub(crate) struct Kept {
     pub head: Head,
     pub failed: Option<String>,
     pub damage: Vec<Damage>,
+    /// Segments below this position were adopted and their messages aren't counted yet; 0: all are.
+    pub uncounted_below: u64,
 }
 
 /// What was no longer kept, but still there, when a checkpoint was made.
@@ -67,8 +69,8 @@ pub(crate) struct Kept {
 pub(crate) enum KeptDisposal {
     /// Segments of the partition with this number below a position.
     Trim { partition: u32, first: u64, how: Disposal },
-    /// The folder of a deleted partition.
-    Delete { folder: PathBuf },
+    /// The folder of a deleted partition, wherever it stands.
+    Delete { topic: String, index: u32 },
 }
 
 /// A checkpoint as it is read.
@@ -232,9 +234,10 @@ impl KeptDisposal {
                 out.u32(*partition);
                 out.u64(*first);
             }
-            Self::Delete { folder } => {
+            Self::Delete { topic, index } => {
                 out.u8(DELETED);
-                out.block(folder.to_string_lossy().as_bytes());
+                out.u32(*index);
+                out.block(topic.as_bytes());
             }
         }
     }
@@ -242,7 +245,7 @@ impl KeptDisposal {
     fn decode(take: &mut Take<'_>) -> Result<Self, Short> {
         let kind = take.u8()?;
         if kind == DELETED {
-            return Ok(Self::Delete { folder: PathBuf::from(take.text()?) });
+            return Ok(Self::Delete { index: take.u32()?, topic: take.text()?.to_owned() });
         }
         let how = Disposal::decode(kind).ok_or(Short)?;
         Ok(Self::Trim { partition: take.u32()?, first: take.u64()?, how })
@@ -260,6 +263,7 @@ impl Kept {
             head,
             failed: state.failed.as_ref().map(ToString::to_string),
             damage: state.damage.clone(),
+            uncounted_below: state.uncounted_below,
         }
     }
 
@@ -282,6 +286,7 @@ impl Kept {
             out.u64(damage.range.start);
             out.u64(damage.range.end);
         }
+        out.u64(self.uncounted_below);
     }
 
     fn decode(take: &mut Take<'_>) -> Result<Self, Short> {
@@ -297,7 +302,8 @@ impl Kept {
         let failed = if take.u8()? == 0 { None } else { Some(take.text()?.to_owned()) };
         let damage =
             (0..take.u32()?).map(|_| Ok(Damage { range: take.u64()?..take.u64()? })).collect::<Result<_, _>>()?;
-        Ok(Self { number, topic, index, root, head, failed, damage })
+        let uncounted_below = take.u64()?;
+        Ok(Self { number, topic, index, root, head, failed, damage, uncounted_below })
     }
 }
 

@@ -344,12 +344,8 @@ impl Log {
     ) -> io::Result<(Vec<Survey>, Change)> {
         let starts: Vec<u64> = {
             let state = partition.state.lock();
-            let sealed = state.segments.len().saturating_sub(1);
-            state.segments[..sealed]
-                .iter()
-                .filter(|segment| segment.first_sequence.is_none())
-                .map(|segment| segment.start)
-                .collect()
+            let adopted = |segment: &&Segment| segment.start < state.uncounted_below;
+            state.segments.iter().filter(adopted).map(|segment| segment.start).collect()
         };
         let mut surveys = Vec::new();
         for start in starts {

@@ -105,6 +105,8 @@ pub(crate) struct State {
     pub end: u64,
     pub sequence: i64,
     pub first_sequence: i64,
+    /// Segments below this position were adopted and their messages aren't counted yet; 0: all are.
+    pub uncounted_below: u64,
     /// Everything below is trimmed, though segments may still stand there.
     pub trimmed: u64,
     pub append_time: u64,
@@ -273,6 +275,7 @@ impl Partition {
             end: head.end,
             sequence: head.sequence,
             first_sequence: head.first_sequence,
+            uncounted_below: 0,
             append_time: head.append_time,
             visible: head.end,
             unsettled: VecDeque::new(),
@@ -496,7 +499,7 @@ impl Partition {
             let old = crate::files::path(&self.folder, segment, FileKind::Index);
             if files.disk().metadata(&old)?.is_some() {
                 let key = FileKey { partition: self.number, start: segment, kind: FileKind::Index };
-                files.open(&self.folder, key, false)?.set_len(0)?;
+                shorten(&*files.open(&self.folder, key, false)?, 0)?;
             }
             *writer = Some(IndexWriter { marks: 0, checksum: 0 });
         } else if writer.is_none() {
@@ -528,7 +531,7 @@ impl Partition {
         let marks = match files.open(&self.folder, key, false) {
             Ok(file) => {
                 let marks = read_marks(&*file, &(segment..from))?;
-                file.set_len((marks.len() * MARK_BYTES) as u64)?;
+                shorten(&*file, (marks.len() * MARK_BYTES) as u64)?;
                 marks
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -628,6 +631,15 @@ impl Partition {
     pub(crate) fn fail(&self, why: &str) {
         self.state.lock().failed.get_or_insert_with(|| why.into());
     }
+}
+
+/// Cuts an index, durably: marks that were cut must not come back behind others.
+fn shorten(index: &dyn File, len: u64) -> io::Result<()> {
+    if index.len()? == len {
+        return Ok(());
+    }
+    index.set_len(len)?;
+    index.sync()
 }
 
 impl State {

@@ -426,10 +426,11 @@ impl Recovery {
     /// Removes the folders of partitions that were deleted before the checkpoint, but not yet gone then.
     fn delete_rest(&mut self) -> Result<(), OpenError> {
         for disposal in &self.checkpoint.disposals {
-            if let KeptDisposal::Delete { folder } = disposal {
-                let removed = applier::remove_folder(&*self.disk, folder);
-                removed.map_err(doing(format!("removing {}", folder.display())))?;
-                self.folders.retain(|_, found| found.path != *folder);
+            if let KeptDisposal::Delete { topic, index } = disposal
+                && let Some(folder) = self.folders.remove(&(topic.clone(), *index))
+            {
+                let removed = applier::remove_folder(&*self.disk, &folder.path);
+                removed.map_err(doing(format!("removing {}", folder.path.display())))?;
             }
         }
         Ok(())
@@ -486,6 +487,7 @@ impl Recovery {
             let mut state = partition.state.lock();
             state.failed = kept.failed.as_deref().map(Into::into);
             state.damage.clone_from(&kept.damage);
+            state.uncounted_below = kept.uncounted_below;
         }
         let partition = Arc::new(partition);
         self.table.add(Arc::clone(&partition));
@@ -618,7 +620,7 @@ impl Recovery {
                 }
                 let root = known_root(&self.options, Path::new(root));
                 let (topic, failed, damage) = ((*topic).to_owned(), None, Vec::new());
-                let kept = Kept { number: *partition, topic, index: *index, root, head, failed, damage };
+                let kept = Kept { number: *partition, topic, index: *index, root, head, failed, damage, uncounted_below: 0 };
                 self.partition(&kept, Vec::new(), head).state.lock().new_names = stood;
             }
             Entry::PartitionDeleted { partition } => {
@@ -644,7 +646,9 @@ impl Recovery {
             Entry::State(changes) => self.checkpoint.state.change(lsn, changes),
             Entry::IdCeiling { clock } => self.checkpoint.id_ceiling = self.checkpoint.id_ceiling.max(*clock),
             Entry::Counted { partition, first_sequence } => {
-                self.known(lsn, *partition)?.state.lock().first_sequence = *first_sequence;
+                let partition = self.known(lsn, *partition)?;
+                let mut state = partition.state.lock();
+                (state.first_sequence, state.uncounted_below) = (*first_sequence, 0);
             }
         }
         Ok(())
@@ -727,6 +731,7 @@ impl Recovery {
             head,
             failed: None,
             damage: Vec::new(),
+            uncounted_below: if trouble.is_none() && count > 1 { start } else { 0 },
         };
         let partition = self.partition(&kept, segments, head);
         note_gaps(&partition, &folder);
@@ -737,10 +742,8 @@ impl Recovery {
         if let Some(survey) = surveyed {
             self.judge(&partition, &folder, start, &survey)?;
         }
-        match trouble {
-            Some(why) => self.close(&partition, why),
-            None if count > 1 => self.report.to_survey.push(partition),
-            None => {}
+        if let Some(why) = trouble {
+            self.close(&partition, why);
         }
         Ok(())
     }
@@ -873,6 +876,8 @@ impl Recovery {
         let log = Log::new(Arc::clone(&shared), lock);
         let checkpointer = Checkpointer::new(shared);
         self.report.findings.sort_by(|one, other| one.partition.cmp(&other.partition));
+        self.report.to_survey = log.partitions();
+        self.report.to_survey.retain(|partition| partition.state.lock().uncounted_below > 0);
         Ok(Opened { log, sequencer, applier, checkpointer, report: self.report })
     }
 }

@@ -386,7 +386,9 @@ impl Sequencer {
                 self.refuse_deleted(partition)?;
                 let first_sequence = -i64::try_from(*sealed).unwrap_or(0);
                 let lsn = self.encode(&Entry::Counted { partition: partition.number, first_sequence });
-                partition.state.lock().first_sequence = first_sequence;
+                let mut state = partition.state.lock();
+                (state.first_sequence, state.uncounted_below) = (first_sequence, 0);
+                drop(state);
                 self.mark_dirty(partition);
                 lsn
             }

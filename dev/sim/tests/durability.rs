@@ -297,3 +297,27 @@ fn a_turn_fits_into_a_log_file_however_large_turns_may_be() {
     let rig = rig.crash(CrashChoice::Nothing).open();
     assert_eq!(rig.bodies(&rig.log.partition("orders", 0).expect("it is durable")).len(), 10);
 }
+
+#[test]
+fn what_is_disposed_of_in_a_moved_directory_is_what_stands_there() {
+    let mut rig = Machine::scripted().open();
+    let gone = rig.partition_of("gone", 0, Durability::Fsync);
+    rig.put(&gone, &[b"one"]);
+    rig.checkpoint();
+    rig.change(Change::Delete(gone));
+    rig.checkpoint();
+    let mut machine = rig.crash(CrashChoice::Everything);
+    let disk = machine.disk.clone();
+    disk.create_dir(Path::new("/moved")).unwrap();
+    for folder in ["log", "data"] {
+        disk.rename(&Path::new("/").join(folder), &Path::new("/moved").join(folder)).unwrap();
+    }
+    let another = Path::new("/data/gone-0/00000000000000000000.meta");
+    disk.create_dir(Path::new("/data/gone-0")).unwrap();
+    disk.open(another, Open::CreateNew).unwrap();
+    machine.profile.options.log_path = "/moved/log".into();
+    machine.profile.options.data_paths = vec!["/moved/data".into()];
+    drop(machine.open());
+    assert!(disk.metadata(Path::new("/moved/data/gone-0")).unwrap().is_none());
+    assert!(disk.metadata(another).unwrap().is_some());
+}

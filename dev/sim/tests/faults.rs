@@ -54,7 +54,7 @@ fn crashed() -> Machine {
     rig.put(&orders, &[b"before"]);
     rig.checkpoint();
     rig.put(&orders, &[b"behind"]);
-    rig.sync().unwrap();
+    rig.sync().expect("the disk is well");
     rig.crash(CrashChoice::Nothing)
 }
 
@@ -107,11 +107,11 @@ fn contents(disk: &FaultyDisk) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut ahead = vec![PathBuf::from("/")];
     while let Some(folder) = ahead.pop() {
-        for listed in disk.list(&folder).unwrap() {
+        for listed in disk.list(&folder).expect("the disk is well") {
             let path = folder.join(&listed.name);
             match listed.kind {
                 Kind::Folder => ahead.push(path),
-                _ => _ = found.insert(path.clone(), metaq_sim::whole(disk, &path).unwrap()),
+                _ => _ = found.insert(path.clone(), metaq_sim::whole(disk, &path).expect("the disk is well")),
             }
         }
     }

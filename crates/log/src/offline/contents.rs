@@ -163,7 +163,7 @@ pub(super) struct Foreseen {
     pub deleted: HashSet<u32>,
     pub trimmed: HashMap<u32, u64>,
     /// Folders of partitions that were deleted before the checkpoint and are still there.
-    pub removed: HashSet<PathBuf>,
+    pub removed: HashSet<(String, u32)>,
     /// Where partitions end, by number.
     ends: HashMap<u32, u64>,
 }
@@ -174,7 +174,7 @@ impl Foreseen {
         let mut foreseen = Self::default();
         checkpoint.disposals.iter().for_each(|disposal| match disposal {
             KeptDisposal::Trim { partition, first, .. } => foreseen.trim(*partition, *first),
-            KeptDisposal::Delete { folder } => _ = foreseen.removed.insert(folder.clone()),
+            KeptDisposal::Delete { topic, index } => _ = foreseen.removed.insert((topic.clone(), *index)),
         });
         if checkpoint.clean {
             return Ok(foreseen);

@@ -266,7 +266,7 @@ pub(super) enum Standing<'a> {
 }
 
 pub(super) fn standing<'a>(folder: &Folder, kept: Option<&'a Kept>, clean: bool, foreseen: &Foreseen) -> Standing<'a> {
-    if foreseen.removed.contains(&folder.path) {
+    if foreseen.removed.contains(&(folder.topic.clone(), folder.index)) {
         return Standing::Gone;
     }
     let Some(kept) = kept else {

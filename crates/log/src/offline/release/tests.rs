@@ -97,10 +97,9 @@ fn an_unclean_directory_is_refused_until_it_is_recovered() {
 #[test]
 fn what_is_still_to_be_disposed_of_is_refused_until_it_is_recovered() {
     let bench = Bench::stopped();
-    let folder = PathBuf::from("/data/t-1");
     bench.edit(|checkpoint| {
         checkpoint.partitions.pop();
-        checkpoint.disposals = vec![KeptDisposal::Delete { folder }];
+        checkpoint.disposals = vec![KeptDisposal::Delete { topic: "t".to_owned(), index: 1 }];
     });
     let refused = release(&bench.directory).unwrap_err();
     assert!(matches!(refused, ReleaseError::Unclean(_)), "{refused}");

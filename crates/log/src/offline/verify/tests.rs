@@ -335,7 +335,7 @@ fn what_is_still_to_be_disposed_of_leaves_notes() {
     bench.write("/data/t-7/00000000000000000000.meta", b"half removed");
     bench.edit(|checkpoint| {
         let trim = KeptDisposal::Trim { partition: 0, first: 2 * SEGMENT, how: crate::Disposal::Delete };
-        checkpoint.disposals = vec![trim, KeptDisposal::Delete { folder: "/data/t-7".into() }];
+        checkpoint.disposals = vec![trim, KeptDisposal::Delete { topic: "t".to_owned(), index: 7 }];
     });
     bench.disk.remove_file(Path::new(&Bench::segment(0))).unwrap();
     let verified = verify(&bench.directory, |_| {}).unwrap();
