@@ -620,7 +620,8 @@ impl Recovery {
                 }
                 let root = known_root(&self.options, Path::new(root));
                 let (topic, failed, damage) = ((*topic).to_owned(), None, Vec::new());
-                let kept = Kept { number: *partition, topic, index: *index, root, head, failed, damage, uncounted_below: 0 };
+                let kept =
+                    Kept { number: *partition, topic, index: *index, root, head, failed, damage, uncounted_below: 0 };
                 self.partition(&kept, Vec::new(), head).state.lock().new_names = stood;
             }
             Entry::PartitionDeleted { partition } => {
