@@ -17,6 +17,8 @@ pub struct Gate(Arc<(Mutex<State>, Condvar)>);
 struct State {
     is_closed: bool,
     waiting: usize,
+    /// So many may pass although it is closed.
+    passes: usize,
     /// Syncs that pass the gate fail.
     fails: bool,
     /// Nothing is said to be in the page cache.
@@ -31,6 +33,12 @@ impl Gate {
 
     pub fn open(&self) {
         self.0.0.lock().is_closed = false;
+        self.0.1.notify_all();
+    }
+
+    /// Lets one sync pass.
+    pub fn pass_one(&self) {
+        self.0.0.lock().passes += 1;
         self.0.1.notify_all();
     }
 
@@ -51,9 +59,10 @@ impl Gate {
     fn pass(&self) -> io::Result<()> {
         let mut state = self.0.0.lock();
         state.waiting += 1;
-        while state.is_closed {
+        while state.is_closed && state.passes == 0 {
             self.0.1.wait(&mut state);
         }
+        state.passes = state.passes.saturating_sub(1);
         state.waiting -= 1;
         if state.fails { Err(io::Error::other("the test lets syncs fail")) } else { Ok(()) }
     }
