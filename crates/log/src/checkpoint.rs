@@ -261,7 +261,7 @@ impl Kept {
             index: partition.index,
             root: partition.root.clone(),
             head,
-            failed: state.failed.as_ref().map(ToString::to_string),
+            failed: state.failed.as_ref().filter(|_| state.failed_for_good).map(ToString::to_string),
             damage: state.damage.clone(),
             uncounted_below: state.uncounted_below,
         }

@@ -127,6 +127,8 @@ pub(crate) struct State {
     pub damage: Vec<Damage>,
     /// Why no more is written to it.
     pub failed: Option<Arc<str>>,
+    /// Until it is repaired; else until the directory is opened again.
+    pub failed_for_good: bool,
     pub deleted: bool,
     /// Appends since the last sync, and the sync they were counted after.
     pub interval: (u64, u32),
@@ -289,6 +291,7 @@ impl Partition {
             new_names: false,
             damage: Vec::new(),
             failed: None,
+            failed_for_good: false,
             deleted: false,
             interval: (0, 0),
         };
@@ -627,7 +630,7 @@ impl Partition {
         }
     }
 
-    /// Closes the partition for writing, for good.
+    /// Closes the partition for writing, until the directory is opened again.
     pub(crate) fn fail(&self, why: &str) {
         self.state.lock().failed.get_or_insert_with(|| why.into());
     }

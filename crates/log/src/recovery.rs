@@ -26,6 +26,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -447,18 +448,23 @@ impl Recovery {
         }
     }
 
-    /// A partition of a directory that was stopped cleanly. If its last segment isn't as it was, another program wrote
-    /// to it: it is adopted again, never cut.
+    /// A partition of a directory that was stopped cleanly. If it ends further on than it did, another program wrote to
+    /// it: it is adopted again, never cut. If it ends before, something was lost: its positions must not be given again.
     fn load_clean(&mut self, kept: Kept) -> Result<(), OpenError> {
-        let folder = self.folders.remove(&(kept.topic.clone(), kept.index));
-        let last = folder.as_ref().and_then(|folder| folder.segments.last().copied());
-        let as_left =
-            last.is_some_and(|last| last.start == kept.head.segment && last.start + last.len == kept.head.end);
-        let never_written = last.is_none() && kept.head.end == kept.head.segment && kept.failed.is_none();
-        match folder {
-            Some(folder) if !as_left && !never_written => self.adopt(folder, Some(kept)),
-            None if !never_written => self.load(kept),
-            folder => self.keep(kept, folder),
+        let name = (kept.topic.clone(), kept.index);
+        let last = self.folders.get(&name).and_then(|folder| folder.segments.last().copied());
+        let (start, end) = last.map_or((0, 0), |last| (last.start, last.start + last.len));
+        let Head { segment: was_start, end: was_end, .. } = kept.head;
+        if kept.failed.is_some() || (start, end) == (was_start, was_end) {
+            let folder = self.folders.remove(&name);
+            return self.keep(kept, folder);
+        }
+        if start < was_start || (start == was_start && end < was_end) {
+            return self.load(kept);
+        }
+        match self.folders.remove(&name) {
+            Some(folder) => self.adopt(folder, Some(kept)),
+            None => self.keep(kept, None),
         }
     }
 
@@ -486,6 +492,7 @@ impl Recovery {
         {
             let mut state = partition.state.lock();
             state.failed = kept.failed.as_deref().map(Into::into);
+            state.failed_for_good = kept.failed.is_some();
             state.damage.clone_from(&kept.damage);
             state.uncounted_below = kept.uncounted_below;
         }
@@ -542,13 +549,13 @@ impl Recovery {
                     cut = true;
                 } else if end < head.end {
                     let why = format!("the segment at {start} ends at {end}; it had been synced up to {}", head.end);
-                    kept.damage.push(Damage { range: end..head.end });
+                    note(&mut kept.damage, end..head.end);
                     trouble = trouble.or(Some(why));
                 }
             }
             _ if head.end > head.segment => {
                 let why = format!("the segment at {} is missing; it had been synced up to {}", head.segment, head.end);
-                kept.damage.push(Damage { range: head.segment..head.end });
+                note(&mut kept.damage, head.segment..head.end);
                 trouble = trouble.or(Some(why));
             }
             _ => {}
@@ -568,6 +575,7 @@ impl Recovery {
 
     fn close(&mut self, partition: &Partition, why: String) {
         partition.fail(&why);
+        partition.state.lock().failed_for_good = true;
         self.find(partition, Found::Closed { why });
     }
 
@@ -891,6 +899,12 @@ fn missing(folder: &Folder, below: u64, known: &[Damage]) -> Vec<Damage> {
         .map(|gap| Damage { range: gap.end..gap.next })
         .filter(|damage| !known.contains(damage))
         .collect()
+}
+
+fn note(damage: &mut Vec<Damage>, range: Range<u64>) {
+    if !damage.iter().any(|known| known.range.start <= range.start && range.end <= known.range.end) {
+        damage.push(Damage { range });
+    }
 }
 
 fn note_gaps(partition: &Partition, folder: &Folder) {

@@ -6,7 +6,7 @@ use crate::random::Random;
 use metaq_disk::{CrashChoice, FaultyDisk, read_exact_at};
 use metaq_log::{
     Append, Change, Durability, Geometry, Item, Options, Outcome, Partition, PartitionSettings, ProducerBatch, Read,
-    Submission, What,
+    Refusal, Submission, What,
 };
 use metaq_protocol::record::{self, HEADER_BYTES, Header};
 use std::sync::Arc;
@@ -84,6 +84,32 @@ impl Rig {
     ) -> Outcome {
         self.submit_numbered(partition, bodies, producer);
         self.answer()
+    }
+
+    /// As [`Rig::put`], of what must be refused for what the disk did.
+    ///
+    /// # Panics
+    /// If it isn't.
+    pub fn put_refused(&mut self, partition: &Arc<Partition>) -> Refusal {
+        self.submit_put(partition, &[b"refused"]);
+        self.sequencer.write_turn(self.machine.now);
+        let delivered = self.inbox.delivered.lock().pop().expect("it is answered");
+        match delivered.outcomes.into_iter().next() {
+            Some(Outcome::Refused(why)) => why,
+            outcome => panic!("it should be refused: {outcome:?}"),
+        }
+    }
+
+    /// Stops cleanly a directory that isn't as the history says.
+    ///
+    /// # Panics
+    /// If the stop isn't clean.
+    #[must_use]
+    pub fn stop_unchecked(mut self) -> Machine {
+        let now = self.machine.now;
+        let stopped = metaq_log::stop_steps(&mut self.sequencer, &mut self.applier, &self.checkpointer, now);
+        assert_eq!(stopped, metaq_log::Stopped::Clean);
+        self.halt()
     }
 
     /// Submits a batch of messages; writes no turn.

@@ -2,7 +2,8 @@
 
 use metaq_disk::{CrashChoice, Disk, Fault, FaultyDisk, Kind, Open};
 use metaq_log::{
-    Change, CheckpointError, Clock, Condition, Durability, OpenError, PerformError, Refusal, StateChange, WalkError,
+    Change, CheckpointError, Clock, Condition, Damage, Disposal, Durability, Found, OpenError, PerformError, Refusal,
+    StateChange, WalkError,
 };
 use metaq_sim::Machine;
 use std::collections::BTreeMap;
@@ -146,4 +147,81 @@ fn a_log_file_of_another_size_is_made_anew_only_when_nothing_of_it_is_needed() {
         let disk = machine.disk.crash_image(&mut CrashChoice::Nothing);
         holds_both(machine.on(disk));
     }
+}
+
+/// A machine that was stopped cleanly, with two segments: 0..5020 and 5020..10040.
+fn stopped() -> Machine {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[&[1; 5000]]);
+    rig.put(&orders, &[&[2; 5000]]);
+    rig.stop().expect("the disk is well")
+}
+
+const FIRST: &str = "/data/orders-0/00000000000000000000.meta";
+const LAST: &str = "/data/orders-0/00000000000000005020.meta";
+
+#[test]
+fn a_partition_that_lost_something_while_it_was_stopped_gives_no_position_again() {
+    type Harm = fn(&FaultyDisk);
+    let harms: [(Harm, std::ops::Range<u64>); 3] = [
+        (|disk| disk.lose_name(Path::new(LAST)).unwrap(), 5020..10_040),
+        (|disk| [FIRST, LAST].iter().for_each(|path| disk.lose_name(Path::new(path)).unwrap()), 5020..10_040),
+        (|disk| disk.open(Path::new(LAST), Open::Write).unwrap().set_len(100).unwrap(), 5120..10_040),
+    ];
+    for (harm, lost) in harms {
+        let machine = stopped();
+        harm(&machine.disk);
+        // It is closed now, after a crash, and after another clean stop.
+        let (mut rig, report) = machine.start_unchecked(None).unwrap();
+        assert!(matches!(report.findings[0].what, Found::Closed { .. }), "{:?}", report.findings);
+        for restart in 0..3 {
+            let orders = rig.log.partition("orders", 0).expect("it is kept");
+            let bounds = orders.bounds(rig.log.settled());
+            assert_eq!(bounds.end, 10_040, "start {restart}");
+            assert!(bounds.damage.contains(&Damage { range: lost.clone() }), "start {restart}: {:?}", bounds.damage);
+            let refused = rig.put_refused(&orders);
+            assert!(matches!(refused, Refusal::PartitionFailed(_)), "start {restart}: {refused:?}");
+            let machine = match restart {
+                0 => rig.crash(CrashChoice::Nothing),
+                _ => rig.stop_unchecked(),
+            };
+            rig = machine.open();
+        }
+    }
+}
+
+#[test]
+fn an_empty_last_segment_that_is_missing_is_made_again() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[&[1; 3000]]);
+    rig.change(Change::Trim { partition: orders, first: 3020, disposal: Disposal::Delete });
+    let machine = rig.stop().unwrap();
+    machine.disk.lose_name(Path::new("/data/orders-0/00000000000000003020.meta")).unwrap();
+    let mut rig = machine.open();
+    let orders = rig.log.partition("orders", 0).expect("it is kept");
+    rig.put(&orders, &[b"more"]);
+    rig.sync().unwrap();
+    assert_eq!(rig.bodies(&orders), [b"more"]);
+    rig.stop().unwrap();
+}
+
+#[test]
+fn a_partition_whose_segment_failed_takes_messages_after_a_restart() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[b"one"]);
+    rig.sync().unwrap();
+    rig.machine.disk.inject(FIRST, Fault::FailWrite, 0..1);
+    rig.applier.step(rig.machine.now + 2000);
+    let refused = rig.put_refused(&orders);
+    assert!(matches!(refused, Refusal::PartitionFailed(_)), "{refused}");
+    // The next try succeeds, so the checkpoint passes.
+    rig.checkpoint();
+    let mut rig = rig.crash(CrashChoice::Nothing).open();
+    let orders = rig.log.partition("orders", 0).expect("it is durable");
+    rig.put(&orders, &[b"two"]);
+    rig.sync().unwrap();
+    assert_eq!(rig.bodies(&orders), [b"one", b"two"]);
 }

@@ -475,10 +475,12 @@ impl Planner<'_> {
         self.steps.extend(whole.map(|range| Step::ForgetDamage { partition: name.clone(), range }));
     }
 
-    /// A closed partition is opened if its segments follow each other and end with a whole record.
+    /// A closed partition, or one that is closed when it is opened next because it ends before it did at a clean stop,
+    /// is opened if its segments follow each other and end with a whole record.
     fn reopen(&mut self, partition: &PartitionVerified, kept: Option<&Kept>, standing: Standing<'_>, follow: bool) {
-        let Some(kept) = kept.filter(|kept| kept.failed.is_some()) else { return };
         let Some(last) = partition.segments.last().filter(|last| last.tail().is_none()) else { return };
+        let shorter = |kept: &Kept| last.whole_to < kept.head.end && self.contents.is_clean();
+        let Some(kept) = kept.filter(|kept| kept.failed.is_some() || shorter(kept)) else { return };
         let (end, was) = (last.whole_to, kept.head.end);
         let known = matches!(standing, Standing::Known(_));
         if follow && (known || end < was) {

@@ -273,15 +273,13 @@ pub(super) fn standing<'a>(folder: &Folder, kept: Option<&'a Kept>, clean: bool,
         let created = foreseen.created.contains_key(&(folder.topic.clone(), folder.index));
         return if created { Standing::Replayed } else { Standing::Foreign };
     };
-    let last = folder.segments.last();
-    let as_left = match last {
-        Some(last) => last.start == kept.head.segment && last.start + last.len == kept.head.end,
-        None => kept.head.end == kept.head.segment && kept.failed.is_none(),
-    };
+    let end = folder.segments.last().map_or((0, 0), |last| (last.start, last.start + last.len));
+    // Another program only adds: what ends before has lost something, and is kept as it was known.
+    let grown = end > (kept.head.segment, kept.head.end) && kept.failed.is_none();
     let trimmed = foreseen.trimmed.get(&kept.number).is_some_and(|first| *first > kept.head.segment);
     match clean {
-        true if as_left => Standing::Known(kept),
-        true => Standing::Foreign,
+        true if grown => Standing::Foreign,
+        true => Standing::Known(kept),
         false if foreseen.deleted.contains(&kept.number) || trimmed => Standing::Gone,
         false => Standing::Known(kept),
     }

@@ -254,7 +254,7 @@ fn missing_short_and_unreadable_segments_are_damage() {
     );
     let cut = |bench: &Bench| bench.cut(&Bench::segment(3), 2 * RECORD_BYTES);
     let missing = format!("from position {} to {} had been durable", 77 * RECORD_BYTES, 80 * RECORD_BYTES);
-    check_said(Bench::stopped, cut, Verdict::Damaged, &["another program moved its end", &missing]);
+    check_said(Bench::stopped, cut, Verdict::Damaged, &[&missing]);
     let fail = |bench: &Bench| bench.disk.inject(&Bench::segment(2), Fault::FailRead, 0..u64::MAX);
     check_said(Bench::stopped, fail, Verdict::Damaged, &["the segment at 201000 can't be read"]);
     let all = |bench: &Bench| bench.disk.rename(Path::new("/data/t-0"), Path::new("/elsewhere")).unwrap();
