@@ -105,7 +105,7 @@ fn bodies(load: &Load) -> Vec<Vec<u8>> {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
-                if at % 2 == 0 { (random & 0xff) as u8 } else { b'a' + (at % 26) as u8 }
+                if at % 2 == 0 { random.to_le_bytes()[0] } else { b"abcdefghijklmnopqrstuvwxyz"[at % 26] }
             })
             .collect::<Vec<u8>>()
     };
@@ -199,7 +199,7 @@ pub fn run(address: SocketAddr, pid: u32, load: &Load) -> io::Result<Sent> {
                 acknowledged += u64::from(load.batch);
                 if usage.is_some() {
                     messages += u64::from(load.batch);
-                    let micros = (now - connection.sent[slot]).as_micros() as u64;
+                    let micros = u64::try_from((now - connection.sent[slot]).as_micros()).expect("a run is short");
                     latency.record_n(micros.max(1), u64::from(load.batch)).expect("in range");
                 }
             }

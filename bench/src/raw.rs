@@ -45,9 +45,12 @@ pub struct Reached {
     pub cpu_us: f64,
 }
 
+/// Each in the box in which it goes to the log and comes back.
+type Submissions = Vec<Box<Submission>>;
+
 #[derive(Default)]
 struct Returned {
-    sequenced: Mutex<(Vec<Box<Submission>>, bool)>,
+    sequenced: Mutex<(Submissions, bool)>,
     changed: Condvar,
 }
 
