@@ -158,7 +158,7 @@ fn the_original_serves_what_this_broker_wrote_and_this_broker_what_the_original_
         let partition = i32::try_from(number).expect("small") % PARTITIONS;
         let payload = format!("ours {number} {}", "x".repeat(number));
         let body = [&3u32.to_be_bytes()[..], b"tag", payload.as_bytes()].concat();
-        wire.send(&Put::to(TOPIC, partition, &body).flag(1).checked().bytes());
+        wire.send(Put::to(TOPIC, partition, &body).flag(1).checked().bytes());
         assert_eq!(wire.frame().status(), Some(200));
     }
     broker.terminate();
@@ -229,7 +229,7 @@ fn the_original_serves_what_this_broker_wrote_and_this_broker_what_the_original_
     let mut wire = broker.connect();
     for partition in 0..PARTITIONS {
         let end = record::bounds(&mut wire, TOPIC, partition).expect("the partition exists").1;
-        wire.send(&Put::to(TOPIC, partition, b"on").bytes());
+        wire.send(Put::to(TOPIC, partition, b"on").bytes());
         assert_eq!(wire.frame().stored().position, end);
     }
     broker.stop();
