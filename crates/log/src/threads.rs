@@ -199,8 +199,16 @@ impl Running {
             tracing::error!("a thread of the log ended with a panic; the log will be replayed at the next start");
             return Stopped::ToBeRecovered;
         };
-        let failed = std::mem::take(&mut self.checkpoints.slot.lock().failed);
+        let (failed, offered) = {
+            let mut slot = self.checkpoints.slot.lock();
+            (std::mem::take(&mut slot.failed), slot.wanted.take())
+        };
         sequencer.return_dirty(failed);
+        // The checkpointer may have ended before the sequencer offered it a last snapshot: its partitions are still to
+        // be written.
+        if let Some(snapshot) = offered {
+            sequencer.return_dirty(snapshot.dirty);
+        }
         stop_steps(&mut sequencer, &mut applier, &checkpointer, (self.clock)())
     }
 }
@@ -213,5 +221,66 @@ pub fn stop_steps(sequencer: &mut Sequencer, applier: &mut Applier, checkpointer
     match checkpointer.run(snapshot, true, now) {
         Ok(()) => Stopped::Clean,
         Err(_) => Stopped::ToBeRecovered,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::partition::Read;
+    use crate::recovery::open;
+    use crate::submission::{Append, Change, Item, Outlet, Submission, What};
+    use metaq_disk::{Disk, FaultyDisk};
+
+    struct Nowhere;
+
+    impl Outlet for Nowhere {
+        fn deliver(&self, sequenced: &mut Vec<Box<Submission>>) {
+            sequenced.clear();
+        }
+
+        fn wake(&self, _ready: &[u32]) {}
+    }
+
+    fn running(disk: &FaultyDisk) -> Running {
+        let mut options = Options::new("/log", "/data");
+        options.ring.file_bytes = 1 << 20;
+        options.apply_after = Duration::from_secs(60);
+        let opened = open(Arc::new(disk.clone()) as Arc<dyn Disk>, options, 1_800_000_000_000).unwrap();
+        run(opened, Arc::new(|| 1_800_000_000_000)).unwrap()
+    }
+
+    /// The sequencer may offer a snapshot when the checkpointer has ended already.
+    #[test]
+    fn a_clean_stop_has_everything_in_its_segments_though_a_checkpoint_was_about_to_begin() {
+        for round in 0..200 {
+            let disk = FaultyDisk::new(round);
+            let before = running(&disk);
+            let log = before.log().clone();
+            let settings = log.options().settings;
+            let partition = log.create_partition("t", 0, None, settings).unwrap();
+            log.perform(vec![Change::Create(Arc::clone(&partition))], Duration::from_secs(20)).unwrap();
+            let mut bytes = Vec::new();
+            metaq_protocol::record::encode(&mut bytes, 0, 0, b"hello");
+            let append = Append { partition, records: 0..bytes.len(), count: 1, producer: None };
+            log.submit(Box::new(Submission {
+                outlet: log.register(Arc::new(Nowhere)),
+                token: 1,
+                bytes,
+                items: vec![Item { tag: 1, what: What::Append(append) }],
+                outcomes: Vec::new(),
+                wait_durable: 0,
+            }));
+            log.perform(vec![Change::Barrier], Duration::from_secs(20)).unwrap();
+            log.want_checkpoint();
+            drop(log);
+            assert_eq!(before.stop(), Stopped::Clean);
+            let after = running(&disk);
+            let partition = after.log().partition("t", 0).unwrap();
+            let read = after.log().read(&partition, 0, 100, after.log().settled()).unwrap();
+            assert!(matches!(read, Read::Slice(ref slice) if slice.len == 25), "round {round}: {read:?}");
+            assert_eq!(after.stop(), Stopped::Clean);
+        }
     }
 }
