@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// No multiple of the processors + 1 of any usual machine: the original's loader works in such batches.
 const PARTITIONS: i32 = 7;
-const MESSAGES: usize = 140;
+const MESSAGES: usize = 280;
 const TOPIC: &str = "trip";
 
 fn workspace() -> PathBuf {
