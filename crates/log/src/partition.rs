@@ -408,7 +408,13 @@ impl Partition {
         };
         let end = if end > applied { self.read_end(position, end, apply())? } else { end };
         let key = FileKey { partition: self.number, start: segment, kind: FileKind::Segment };
-        let file = files.open(&self.folder, key, false)?;
+        let file = match files.open(&self.folder, key, false) {
+            // It was trimmed since the lock was held.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has_segment(segment) => {
+                return Ok(Read::Below { first: self.state.lock().first() });
+            }
+            file => file?,
+        };
         let len = usize::try_from(end - position).expect("a slice is bounded by usize");
         Ok(Read::Slice(Slice { file, offset: position - segment, len, position }))
     }

@@ -744,6 +744,7 @@ impl Recovery {
         };
         let partition = self.partition(&kept, segments, head);
         note_gaps(&partition, &folder);
+        self.remove_indexes(&partition, &folder)?;
         match was {
             Some(was) => self.find(&partition, Found::ChangedElsewhere { was: was.end, end }),
             None => self.find(&partition, Found::Adopted { segments: count, end }),
@@ -753,6 +754,19 @@ impl Recovery {
         }
         if let Some(why) = trouble {
             self.close(&partition, why);
+        }
+        Ok(())
+    }
+
+    /// Indexes that stand beside adopted segments count from another message than the partition does from here on.
+    fn remove_indexes(&self, partition: &Partition, folder: &Folder) -> Result<(), OpenError> {
+        for segment in &folder.segments {
+            let index = path(&folder.path, segment.start, FileKind::Index);
+            match self.disk.remove_file(&index) {
+                Ok(()) => partition.state.lock().new_names = true,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(doing(format!("removing {}", index.display()))(error)),
+            }
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::random::Random;
 use metaq_disk::{CrashChoice, FaultyDisk, read_exact_at};
 use metaq_log::{
     Append, Change, Durability, Geometry, Item, Options, Outcome, Partition, PartitionSettings, ProducerBatch, Read,
-    Refusal, Submission, What,
+    Refusal, Submission, What, Wrote,
 };
 use metaq_protocol::record::{self, HEADER_BYTES, Header};
 use std::sync::Arc;
@@ -147,14 +147,17 @@ impl Rig {
 
     /// Writes a turn and gives the outcome of the last thing asked.
     fn answer(&mut self) -> Outcome {
-        self.sequencer.write_turn(self.machine.now);
+        while self.sequencer.write_turn(self.machine.now) == Wrote::LogFull {
+            self.fill().expect("the disk is well");
+            self.checkpoint();
+        }
         let delivered = self.inbox.delivered.lock().last().and_then(|last| last.outcomes.first().cloned());
         if self.log.closed().is_some() {
             self.inbox.delivered.lock().clear();
         } else {
             self.absorb().expect("the answer is that of the history");
         }
-        delivered.expect("a full log is relieved by the script")
+        delivered.expect("what is written in a turn is delivered")
     }
 
     /// A whole checkpoint.

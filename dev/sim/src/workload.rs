@@ -96,7 +96,8 @@ impl Rig {
         Ok(())
     }
 
-    fn fill(&mut self) -> Result<(), String> {
+    /// Fills all files of the log.
+    pub fn fill(&mut self) -> Result<(), String> {
         while self.checkpointer.fill_log().map_err(|error| error.to_string())? {
             self.note("fill a log file".to_owned());
         }

@@ -321,3 +321,30 @@ fn what_is_disposed_of_in_a_moved_directory_is_what_stands_there() {
     assert!(disk.metadata(Path::new("/moved/data/gone-0")).unwrap().is_none());
     assert!(disk.metadata(another).unwrap().is_some());
 }
+
+#[test]
+fn messages_of_a_partition_that_the_original_wrote_to_are_found_by_their_numbers() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    // The first message goes, so that an adoption counts from another; enough others for index marks.
+    rig.put(&orders, &[&[0; 8000]]);
+    rig.put(&orders, &[&[1; 8000]]);
+    orders.configure(PartitionSettings { durability: Durability::Fsync, segment_bytes_max: 1 << 20 });
+    for body in 2..20 {
+        rig.put(&orders, &[&[body; 8000]]);
+    }
+    rig.change(Change::Trim { partition: orders, first: 8020, disposal: Disposal::Delete });
+    let machine = rig.stop().unwrap();
+    let segment = Path::new("/data/orders-0/00000000000000008020.meta");
+    let file = machine.disk.open(segment, Open::Write).unwrap();
+    let mut record = Vec::new();
+    metaq_protocol::record::encode(&mut record, -7, 0, b"by the original");
+    metaq_disk::write_all_at(&*file, &record, 19 * 8020).unwrap();
+    drop(file);
+    let rig = machine.open();
+    let orders = rig.log.partition("orders", 0).expect("it is adopted again");
+    assert_eq!(rig.bodies(&orders).len(), 20);
+    for number in 0..20 {
+        assert_eq!(rig.log.position_of(&orders, number).unwrap(), Some((number + 1).cast_unsigned() * 8020));
+    }
+}
