@@ -5,7 +5,7 @@
 use metaq_listen::Accepted;
 use metaq_log::{Outlet, Submission};
 use parking_lot::Mutex;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use tokio::sync::Notify;
 
@@ -84,6 +84,10 @@ impl Mailbox {
         std::mem::take(&mut *self.finished.lock())
     }
 
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Acquire)
+    }
+
     /// The thread ends.
     pub(crate) fn close(&self) {
         self.gone.store(true, Release);
@@ -94,7 +98,7 @@ impl Mailbox {
 
 impl Outlet for Mailbox {
     fn deliver(&self, sequenced: &mut Vec<Box<Submission>>) {
-        if self.gone.load(Acquire) {
+        if self.is_gone() {
             sequenced.clear();
         } else {
             self.sequenced.lock().append(sequenced);
@@ -107,7 +111,7 @@ impl Outlet for Mailbox {
             self.ready.lock().extend_from_slice(ready);
             is_due = true;
         }
-        if is_due && !self.gone.load(Relaxed) {
+        if is_due && !self.is_gone() {
             self.notify.notify_one();
         }
     }

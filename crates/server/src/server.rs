@@ -2,6 +2,7 @@
 
 use crate::bounds::Options;
 use crate::counters::Counters;
+use crate::mailbox::Mailbox;
 use crate::network::NetworkThread;
 use crate::shared::{Shared, Stage};
 use metaq_broker::Broker;
@@ -73,7 +74,7 @@ impl Server {
         let mailbox = Arc::clone(&shared.mailboxes[index]);
         let outlet = shared.broker.log().register(Arc::clone(&mailbox) as Arc<dyn Outlet>);
         std::thread::Builder::new().name(format!("metaq-net-{index}")).spawn(move || {
-            let _ended = EndsWith(ended);
+            let _ended = EndsWith { ended, mailbox: Arc::clone(&mailbox) };
             let tasks = LocalSet::new();
             runtime.block_on(tasks.run_until(async move {
                 Rc::new(NetworkThread::new(shared, mailbox, outlet)).serve().await;
@@ -110,9 +111,8 @@ impl Server {
         drop(count);
         self.shared.go_on_to(Stage::Aborted);
         for thread in std::mem::take(&mut *self.threads.lock()) {
-            if thread.join().is_err() {
-                tracing::error!("a network thread ended with a panic");
-            }
+            // A panic was told when it happened.
+            drop(thread.join());
         }
         match self.shared.cut.load(Relaxed) {
             0 => Stopped::Answered,
@@ -133,13 +133,20 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// Counts a thread as ended, also when it panics.
-struct EndsWith(Arc<Ended>);
+/// Counts a thread as ended. If it panicked, its connections are lost, and it is given no more.
+struct EndsWith {
+    ended: Arc<Ended>,
+    mailbox: Arc<Mailbox>,
+}
 
 impl Drop for EndsWith {
     fn drop(&mut self) {
-        *self.0.count.lock() += 1;
-        self.0.changed.notify_all();
+        self.mailbox.close();
+        *self.ended.count.lock() += 1;
+        self.ended.changed.notify_all();
+        if std::thread::panicking() {
+            tracing::error!("a network thread ended with a panic; its connections are closed, the others go on");
+        }
     }
 }
 
@@ -147,7 +154,7 @@ impl Drop for EndsWith {
 async fn accept(listener: Listener, shared: Arc<Shared>) {
     loop {
         let accepted = listener.accept().await;
-        let mailbox = shared.idlest();
+        let Some(mailbox) = shared.idlest() else { continue };
         mailbox.connections.fetch_add(1, Relaxed);
         mailbox.bring(accepted);
     }

@@ -76,10 +76,10 @@ impl Shared {
         before
     }
 
-    /// The thread with the fewest connections.
-    pub(crate) fn idlest(&self) -> &Arc<Mailbox> {
-        let connections = |mailbox: &&Arc<Mailbox>| mailbox.connections.load(Relaxed);
-        self.mailboxes.iter().min_by_key(connections).expect("a server has a thread")
+    /// The thread with the fewest connections; `None`: all are gone.
+    pub(crate) fn idlest(&self) -> Option<&Arc<Mailbox>> {
+        let present = self.mailboxes.iter().filter(|mailbox| !mailbox.is_gone());
+        present.min_by_key(|mailbox| mailbox.connections.load(Relaxed))
     }
 
     /// Wakes the other threads whose connections wait for room.
