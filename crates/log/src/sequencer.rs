@@ -19,7 +19,7 @@ use crate::turn::{self, BLOCK_BYTES, HEADER_BYTES, Header};
 use metaq_protocol::record;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// What a call of [`Sequencer::write_turn`] did.
@@ -177,6 +177,7 @@ impl Sequencer {
         let mut batch: Vec<_> = self.backlog.drain(..).collect();
         for submission in &mut batch {
             submission.outcomes = submission.items.iter().map(|_| Outcome::Refused(why.clone())).collect();
+            submission.wait_durable = 0;
         }
         self.deliver(batch);
         self.shared.wake(&[]);
@@ -485,6 +486,8 @@ impl Sequencer {
 
     /// Wakes everybody; those who wait for more of a partition are told of it.
     fn publish(&self) {
+        // Who counts itself in as waiting looks at the watermark afterwards: one of both sees the other.
+        fence(Ordering::SeqCst);
         let ready: Vec<u32> =
             self.touched.iter().filter(|partition| partition.awaited()).map(|partition| partition.number).collect();
         self.shared.wake(&ready);

@@ -127,7 +127,9 @@ impl Package {
 
     /// Its sources below `src`, without their tests, by path.
     fn sources(&self) -> Vec<(PathBuf, String)> {
-        let sources = files(&root().join(&self.folder).join("src"), "rs").into_iter();
+        let paths = files(&root().join(&self.folder).join("src"), "rs");
+        let tests: BTreeSet<_> = paths.iter().flat_map(|path| test_modules(path, &read(path))).collect();
+        let sources = paths.into_iter().filter(|path| !tests.contains(path));
         sources.map(|path| (path.clone(), without_tests(&read(&path)))).collect()
     }
 
@@ -201,6 +203,16 @@ fn without_tests(source: &str) -> String {
         kept.push('\n');
     }
     kept
+}
+
+/// The files of the modules that a source declares for tests alone.
+fn test_modules(path: &Path, source: &str) -> Vec<PathBuf> {
+    let is_root = ["lib.rs", "main.rs", "mod.rs"].iter().any(|name| path.ends_with(name));
+    let folder = if is_root { path.with_file_name("") } else { path.with_extension("") };
+    let pairs = source.lines().zip(source.lines().skip(1));
+    let modules = pairs.filter(|(first, _)| *first == "#[cfg(test)]");
+    let named = modules.filter_map(|(_, second)| second.strip_prefix("mod ")?.strip_suffix(';'));
+    named.map(|name| folder.join(format!("{name}.rs"))).collect()
 }
 
 /// Whether a source names a path such as `std::fs`, be it within a group as `use std::{fs, io}`.

@@ -1,3 +1,5 @@
+//! Tests of `dump`: every outcome, and the power cut at every operation where something is changed.
+
 use super::*;
 use crate::offline::testing::{BODY_BYTES, Bench, NOW, RECORD_BYTES};
 

@@ -1,3 +1,5 @@
+//! Tests of `recover`: every outcome, and the power cut at every operation where something is changed.
+
 use super::*;
 use crate::checkpoint::CheckpointError;
 use crate::offline::testing::{Bench, NOW, RECORD_BYTES};

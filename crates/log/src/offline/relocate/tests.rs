@@ -1,3 +1,5 @@
+//! Tests of `relocate`: every outcome, and the power cut at every operation where something is changed.
+
 use super::*;
 use crate::offline::testing::{Bench, RECORD_BYTES};
 use crate::offline::{Verdict, verify};

@@ -1,3 +1,5 @@
+//! Tests of `repair`: every outcome, and the power cut at every operation where something is changed.
+
 use super::*;
 use crate::offline::testing::{Bench, NOW, RECORD_BYTES};
 use crate::offline::{How, Verdict, recover};

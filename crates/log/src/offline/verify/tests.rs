@@ -1,3 +1,5 @@
+//! Tests of `verify`: every outcome, and the power cut at every operation where something is changed.
+
 use super::*;
 use crate::checkpoint::KeptDisposal;
 use crate::offline::testing::{Bench, RECORD_BYTES};
