@@ -4,7 +4,7 @@
 //! takes batches; an original broker gets one `put` after the other. What is typed by hand is sent at once.
 
 mod lines;
-mod sender;
+pub mod sender;
 
 use crate::connection::Connection;
 use crate::exit::Outcome;

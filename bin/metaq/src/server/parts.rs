@@ -258,3 +258,148 @@ fn samples(counters: Arc<Counters>, places: Arc<Places>) -> Samples {
         ]
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Outcome;
+    use crate::output::Form;
+    use crate::partitions;
+    use crate::produce::sender::{Sender, Target};
+    use crate::progress::Progress;
+    use crate::reader::{Cursor, Reader, Sink};
+    use crate::wire::Wire;
+    use metaq_broker::configuration::Override;
+    use metaq_protocol::record::Found;
+    use metaq_testkit::Folder;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    struct Broker {
+        parts: Parts,
+        runtime: Runtime,
+    }
+
+    fn configuration(folder: &Folder) -> Configuration {
+        let data = folder.join("data").display().to_string();
+        let flag = |key: &str, value: &str| Override::flag(key, value, "--test");
+        let overrides = vec![
+            flag("dataPath", &data),
+            flag("serverPort", "0"),
+            flag("dashboardHttpPort", "0"),
+            flag("commitFileBytes", "16*1024*1024"),
+            flag("diskReserveBytes", "0"),
+            flag("numPartitions", "2"),
+        ];
+        Configuration { file: None, overrides }
+    }
+
+    fn start(folder: &Folder) -> Result<Broker, Failure> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let configuration = configuration(folder);
+        let loaded = configuration.needed()?;
+        Parts::start(&runtime, configuration, loaded, false).map(|parts| Broker { parts, runtime })
+    }
+
+    impl Broker {
+        fn connect(&self) -> Wire {
+            Wire::connect(&self.parts.listens().to_string(), SOON).unwrap()
+        }
+    }
+
+    fn produce(wire: Wire, messages: &[&str]) -> (u64, Outcome) {
+        let (topic, attribute) = ("t".to_owned(), Some("red".to_owned()));
+        let target = Target { topic, partition: None, attribute, verbose: false, form: Form::Table };
+        let mut sender = Sender::new(wire, target, 4);
+        let mut progress = Progress::begin(false);
+        let messages: Vec<Vec<u8>> = messages.iter().map(|message| message.as_bytes().to_vec()).collect();
+        let sent = messages.chunks(3).try_for_each(|some| sender.send(some, &mut progress));
+        let sent = sent.and_then(|()| sender.settle(&mut progress));
+        (progress.messages, sent)
+    }
+
+    /// Keeps what is read, up to so many.
+    struct Kept {
+        payloads: Vec<String>,
+        most: usize,
+    }
+
+    impl Sink for Kept {
+        fn take(&mut self, _: i32, _: i64, found: Found<'_>) -> Result<bool, Failure> {
+            let parts = found.record.parts().unwrap();
+            assert_eq!(parts.attribute, Some(&b"red"[..]));
+            self.payloads.push(String::from_utf8(parts.payload.to_vec()).unwrap());
+            Ok(self.payloads.len() < self.most)
+        }
+
+        fn taken(&mut self, _: &mut Wire, _: i32, _: i64, _: i64) -> Outcome {
+            Ok(())
+        }
+    }
+
+    fn consume(wire: &mut Wire, most: usize, follows: bool) -> Vec<String> {
+        let bounds = partitions::of(wire, "t", None).unwrap();
+        let mut cursors: Vec<_> = bounds.into_iter().map(|one| Cursor::new(one, one.first, follows)).collect();
+        let mut kept = Kept { payloads: Vec::new(), most };
+        let mut reader = Reader::new(wire, "t", "g");
+        let read = if follows { reader.follow(&mut cursors, &mut kept) } else { reader.read(&mut cursors, &mut kept) };
+        read.unwrap();
+        kept.payloads.sort_unstable();
+        kept.payloads
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_also_after_a_clean_stop() {
+        let folder = Folder::new();
+        let broker = start(&folder).unwrap();
+        let messages = ["1", "2", "3", "4", "5", "6", "7"];
+        assert_eq!(produce(broker.connect(), &messages), (7, Ok(())));
+        assert_eq!(consume(&mut broker.connect(), usize::MAX, false), messages);
+        assert_eq!(consume(&mut broker.connect(), 7, true), messages);
+        assert_eq!(broker.parts.stop(SOON), Stopped::Clean);
+        drop(broker);
+        let broker = start(&folder).unwrap();
+        assert_eq!(consume(&mut broker.connect(), usize::MAX, false), messages);
+        assert_eq!(broker.parts.stop(SOON), Stopped::Clean);
+    }
+
+    #[test]
+    fn who_follows_gets_what_comes_later() {
+        let folder = Folder::new();
+        let broker = start(&folder).unwrap();
+        produce(broker.connect(), &["1"]).1.unwrap();
+        let mut wire = broker.connect();
+        let follower = std::thread::spawn(move || consume(&mut wire, 4, true));
+        produce(broker.connect(), &["2", "3", "4"]).1.unwrap();
+        assert_eq!(follower.join().unwrap(), ["1", "2", "3", "4"]);
+        broker.parts.stop(SOON);
+    }
+
+    #[test]
+    fn a_message_that_is_too_large_is_refused_and_those_before_it_are_stored() {
+        let folder = Folder::new();
+        let broker = start(&folder).unwrap();
+        let large = "x".repeat(3 << 20);
+        let (stored, sent) = produce(broker.connect(), &["1", "2", "3", &large]);
+        let failure = sent.unwrap_err();
+        assert_eq!((stored, failure.exit), (3, Exit::Refused));
+        assert!(failure.text.contains("message-too-large"), "{failure}");
+        broker.parts.stop(SOON);
+    }
+
+    #[test]
+    fn a_directory_in_use_and_a_port_in_use_are_told_apart() {
+        let folder = Folder::new();
+        let broker = start(&folder).unwrap();
+        assert_eq!(start(&folder).err().map(|failure| failure.exit), Some(Exit::Directory));
+        let other = Folder::new();
+        let mut configuration = configuration(&other);
+        let port = broker.parts.listens().port().to_string();
+        configuration.overrides.push(Override::flag("serverPort", &port, "--test"));
+        let loaded = configuration.needed().unwrap();
+        let refused = Parts::start(&broker.runtime, configuration, loaded, false).err();
+        assert_eq!(refused.map(|failure| failure.exit), Some(Exit::Unreachable));
+        assert!(!other.join("data").exists(), "nothing was made");
+        broker.parts.stop(SOON);
+    }
+}
