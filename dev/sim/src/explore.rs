@@ -5,8 +5,9 @@ use crate::history::{History, Seen};
 use crate::machine::{Left, Machine, Rig};
 use crate::profile::Profile;
 use crate::random::Random;
-use crate::watched::{Crash, Cut, Image, Recorder};
+use crate::watched::{Crash, Cut, Following, Image, Recorder};
 use metaq_disk::{CrashChoice, FaultyDisk};
+use metaq_log::Settled;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -206,23 +207,25 @@ impl Run {
     fn try_all(&mut self, machine: &Machine, cuts: &[Cut], known: &Known, depth: u32) -> Result<(), String> {
         for cut in cuts {
             self.tally.points += 1;
-            for image in &cut.images {
+            for &image in &cut.images {
                 self.tally.recoveries += 1;
-                let left = known.left(&machine.history, cut, image);
+                let left = known.left(&machine.history, cut.settled, image);
                 let trying = format!("{:?} ({:?}) behind operation {}", image.crash, image.choice, cut.operation);
                 let outer = std::mem::replace(&mut self.trying, trying);
                 self.trying = format!("{outer}, {}", self.trying);
-                self.try_one(machine, image, left, depth)?;
+                let disk = cut.disk_of(image);
+                self.try_one(Machine { disk, ..machine.clone() }, left, depth)?;
                 self.trying = outer;
             }
         }
         Ok(())
     }
 
-    fn try_one(&mut self, machine: &Machine, image: &Image, left: Left, depth: u32) -> Result<(), String> {
-        let crashed = Machine { disk: image.disk.clone(), ..machine.clone() };
+    fn try_one(&mut self, crashed: Machine, left: Left, depth: u32) -> Result<(), String> {
         let mut rig = if depth > 0 && self.random.chance(1, self.effort.again_in) {
-            self.open_within(crashed, left, depth)?
+            let rig = self.open_within(crashed, left, depth)?;
+            rig.recorder.iter().for_each(Following::stop);
+            rig
         } else {
             crashed.start(&left, None)?
         };
@@ -244,9 +247,9 @@ impl Run {
         let known = Known::of(&rig, Before::of(&rig.machine.history));
         let disk = rig.machine.disk.crash_image(&mut { choice });
         self.trying = format!("{}, then {crash:?} ({choice:?})", self.trying);
-        let image = Image { crash, choice, disk: disk.clone() };
+        let image = Image { crash, choice };
         let settled = Some(rig.log.settled());
-        let left = known.left(&rig.machine.history, &Cut { operation: 0, settled, images: Vec::new() }, &image);
+        let left = known.left(&rig.machine.history, settled, image);
         Machine { disk, ..rig.halt() }.start(&left, None)?;
         self.shown = outer;
         Ok(())
@@ -260,10 +263,9 @@ impl Run {
             return Ok(rig);
         }
         let cut = self.random.pick(&cuts);
-        let image = self.random.pick(&cut.images);
-        let left = known.left(&rig.machine.history, cut, image);
-        // What is tried on an image changes it.
-        let disk = image.disk.crash_image(&mut CrashChoice::Everything);
+        let image = *self.random.pick(&cut.images);
+        let left = known.left(&rig.machine.history, cut.settled, image);
+        let disk = cut.disk_of(image);
         self.try_all(&rig.machine, &cuts, &known, 1)?;
         self.tally.crashes += 1;
         let operations = rig.machine.disk.operations();
@@ -296,7 +298,7 @@ impl Run {
         let known = Known::of(&rig, seen);
         let cuts = take(&rig, true);
         self.try_all(&rig.machine, &cuts, &known, 1)?;
-        let recorder = rig.recorder.clone();
+        let recorder = rig.recorder.as_ref().map(Following::recorder);
         let before = rig.machine.clone();
         let machine = rig.stop()?;
         let cuts = recorder.map(|recorder| recorder.lock().take()).unwrap_or_default();
@@ -308,12 +310,7 @@ impl Run {
 
 /// All cuts of a rig since the last time, `end`: and the moment that it stands at.
 fn take(rig: &Rig, end: bool) -> Vec<Cut> {
-    let Some(recorder) = &rig.recorder else { return Vec::new() };
-    let mut recorder = recorder.lock();
-    if end {
-        recorder.look(&rig.machine.disk, None);
-    }
-    recorder.take()
+    rig.recorder.as_ref().map(|recorder| recorder.take(&rig.machine.disk, end)).unwrap_or_default()
 }
 
 /// What readers have seen, and which ids are known, before something is done.
@@ -352,8 +349,8 @@ impl Known {
         Self { power, kill, highest, known_id, power_was_cut: false, clean: false }
     }
 
-    fn left(&self, history: &History, cut: &Cut, image: &Image) -> Left {
-        let settled = cut.settled.unwrap_or_default();
+    fn left(&self, history: &History, settled: Option<Settled>, image: Image) -> Left {
+        let settled = settled.unwrap_or_default();
         let power = self.power.max(settled.durable);
         let (lowest, synced) = match image.crash {
             Crash::Kill => (self.kill.max(settled.written), power),

@@ -26,4 +26,4 @@ pub use profile::{DATA_PATH, LOG_PATH, Profile};
 pub use random::Random;
 pub use script::START;
 pub use segments::whole;
-pub use watched::{Crash, Cut, Image, Recorder, Watched};
+pub use watched::{Crash, Cut, Following, Image, Recorder, Watched};

@@ -5,7 +5,7 @@ use crate::history::History;
 use crate::picture::Name;
 use crate::profile::Profile;
 use crate::random::Random;
-use crate::watched::{Crash, Recorder, Watched};
+use crate::watched::{Crash, Following, Recorder, Watched};
 use metaq_disk::{Disk, FaultyDisk, File};
 use metaq_log::{Applier, Checkpointer, Log, Opened, Outlet, OutletId, Report, Sequencer, Snapshot, Submission};
 use parking_lot::Mutex;
@@ -61,7 +61,7 @@ pub struct Rig {
     /// The machine.
     pub machine: Machine,
     /// Takes images, if anything does.
-    pub recorder: Option<Arc<Mutex<Recorder>>>,
+    pub recorder: Option<Following>,
     /// The handle.
     pub log: Log,
     /// Orders, writes and syncs.
@@ -135,9 +135,7 @@ impl Machine {
             opened.map_err(|error| format!("opening failed: {error}"))?;
         let inbox = Arc::new(Inbox::default());
         let outlet = log.register(Arc::clone(&inbox) as Arc<dyn Outlet>);
-        if let Some(recorder) = &recorder {
-            recorder.lock().follow(log.clone());
-        }
+        let recorder = recorder.map(|recorder| Following::new(recorder, log.clone()));
         let rig = Rig {
             machine: self,
             recorder,

@@ -1,5 +1,5 @@
-//! A simulated disk that is looked at after each of its operations: what a power cut or a process kill there leaves is
-//! kept as images.
+//! A simulated disk that is looked at after each of its operations: what is needed to make the images that a power cut
+//! or a process kill there leaves is kept.
 //!
 //! An image between two operations also stands for one in the middle of the second: what that one changes is unsynced
 //! after it, so the images behind it have any part of it.
@@ -24,14 +24,13 @@ pub enum Crash {
     PowerCut,
 }
 
-/// What a crash at one moment may leave.
+/// How everything stopped, and how is chosen what is left of what was unsynced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image {
     /// How everything stopped.
     pub crash: Crash,
-    /// How what is unsynced was chosen.
+    /// What is left.
     pub choice: CrashChoice,
-    /// The disk then.
-    pub disk: FaultyDisk,
 }
 
 /// One moment at which everything may stop.
@@ -40,8 +39,18 @@ pub struct Cut {
     pub operation: u64,
     /// The watermarks at that moment; `None` while the directory is being opened.
     pub settled: Option<Settled>,
-    /// What may be left.
+    /// The disk then, synced and unsynced.
+    pub disk: FaultyDisk,
+    /// What may be left, each different from those of earlier moments.
     pub images: Vec<Image>,
+}
+
+impl Cut {
+    /// A disk with what is left.
+    #[must_use]
+    pub fn disk_of(&self, image: Image) -> FaultyDisk {
+        self.disk.crash_image(&mut { image.choice })
+    }
 }
 
 /// Takes the images.
@@ -66,11 +75,6 @@ impl Recorder {
         Arc::new(Mutex::new(Self { on: true, random, randoms, log, cuts, synced_at, everything_at }))
     }
 
-    /// From here on watermarks are those of `log`.
-    pub fn follow(&mut self, log: Log) {
-        self.log = Some(log);
-    }
-
     /// All cuts since the last call.
     pub fn take(&mut self) -> Vec<Cut> {
         std::mem::take(&mut self.cuts)
@@ -84,10 +88,7 @@ impl Recorder {
         let settled = self.log.as_ref().map(Log::settled);
         let syncs = asked.is_some_and(|asked| matches!(asked, Asked::Sync | Asked::SyncFolder | Asked::SyncAll));
         let mut images = Vec::new();
-        let mut take = |crash, choice: CrashChoice| {
-            let disk = disk.crash_image(&mut { choice });
-            images.push(Image { crash, choice, disk });
-        };
+        let mut take = |crash, choice| images.push(Image { crash, choice });
         // A sync changes nothing for programs, anything else nothing on the device.
         if self.everything_at != Some(settled) || asked.is_some() && !syncs {
             self.everything_at = Some(settled);
@@ -103,8 +104,50 @@ impl Recorder {
             }
         }
         if !images.is_empty() {
-            self.cuts.push(Cut { operation: disk.operations(), settled, images });
+            let (operation, disk) = (disk.operations(), disk.crash_image(&mut CrashChoice::Everything));
+            self.cuts.push(Cut { operation, settled, disk, images });
         }
+    }
+}
+
+/// A recorder whose watermarks are those of a log, until this is dropped: the log holds the disk, which holds the
+/// recorder.
+pub struct Following(Arc<Mutex<Recorder>>);
+
+impl Following {
+    /// From here on watermarks are those of `log`.
+    #[must_use]
+    pub fn new(recorder: Arc<Mutex<Recorder>>, log: Log) -> Self {
+        recorder.lock().log = Some(log);
+        Self(recorder)
+    }
+
+    /// All cuts since the last call. `now`: and this moment.
+    #[must_use]
+    pub fn take(&self, disk: &FaultyDisk, now: bool) -> Vec<Cut> {
+        let mut recorder = self.0.lock();
+        if now {
+            recorder.look(disk, None);
+        }
+        recorder.take()
+    }
+
+    /// Nothing is taken any more.
+    pub fn stop(&self) {
+        self.0.lock().on = false;
+    }
+
+    /// The recorder, which goes on without the log.
+    #[must_use]
+    pub fn recorder(&self) -> Arc<Mutex<Recorder>> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let log = self.0.lock().log.take();
+        drop(log);
     }
 }
 
@@ -251,8 +294,9 @@ mod tests {
         let cuts = recorder.lock().take();
         assert_eq!(cuts.iter().map(|cut| cut.operation).collect::<Vec<_>>(), [1, 2, 3, 4]);
         assert_eq!(cuts.iter().map(|cut| cut.images.len()).collect::<Vec<_>>(), [3, 2, 2, 2]);
-        let last = &cuts[3].images[0];
-        assert_eq!((last.crash, last.choice), (Crash::PowerCut, CrashChoice::Nothing));
-        assert_eq!(last.disk.metadata(Path::new("/a")).unwrap().unwrap().len, 3);
+        let last = cuts[3].images[0];
+        assert_eq!(last, Image { crash: Crash::PowerCut, choice: CrashChoice::Nothing });
+        assert_eq!(cuts[3].disk_of(last).metadata(Path::new("/a")).unwrap().unwrap().len, 3);
+        assert!(cuts[2].disk_of(last).metadata(Path::new("/a")).unwrap().is_none());
     }
 }
