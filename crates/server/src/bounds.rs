@@ -18,7 +18,7 @@ pub(crate) const SLICE_BYTES: usize = 1 << 20;
 /// What a connection sends before others get their turn.
 pub(crate) const SEND_BYTES: usize = 4 << 20;
 /// How often a connection is read before others get their turn.
-pub(crate) const READS: usize = 8;
+pub(crate) const READS: usize = 1;
 /// Answers and slices of one connection that may wait to be sent.
 pub(crate) const PIECES: usize = 64;
 /// Gets of one connection that may wait.
