@@ -50,7 +50,7 @@ fn pack(disk: &dyn Disk, segment: &Path, archive: &Path) -> io::Result<()> {
     let target = disk.open(archive, Open::Create)?;
     target.set_len(0)?;
     let name = segment.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut zip = ZipWriter::new(Positioned { file: Arc::clone(&target), at: 0 });
+    let mut zip = ZipWriter::new(Positioned { file: Arc::clone(&target), at: 0, end: 0, failed: false });
     zip.start_file(name, SimpleFileOptions::default().large_file(true)).map_err(io::Error::other)?;
     let len = source.len()?;
     let mut piece = vec![0; PIECE_BYTES];
@@ -65,16 +65,25 @@ fn pack(disk: &dyn Disk, segment: &Path, archive: &Path) -> io::Result<()> {
     target.sync()
 }
 
-/// A file with a position of its own, for the archive's writer.
+/// A file with a position of its own, for the archive's writer. Once it has failed it takes everything and keeps
+/// nothing: the writer ends its archive when it is dropped, and must not stumble over a half one.
 struct Positioned {
     file: Arc<dyn File>,
     at: u64,
+    end: u64,
+    failed: bool,
 }
 
 impl Write for Positioned {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        write_all_at(&*self.file, bytes, self.at)?;
+        if !self.failed
+            && let Err(error) = write_all_at(&*self.file, bytes, self.at)
+        {
+            (self.failed, self.at) = (true, self.end);
+            return Err(error);
+        }
         self.at += bytes.len() as u64;
+        self.end = self.end.max(self.at);
         Ok(bytes.len())
     }
 
@@ -88,7 +97,7 @@ impl Seek for Positioned {
         let at = match to {
             SeekFrom::Start(at) => Some(at),
             SeekFrom::Current(by) => self.at.checked_add_signed(by),
-            SeekFrom::End(by) => self.file.len()?.checked_add_signed(by),
+            SeekFrom::End(by) => self.end.checked_add_signed(by),
         };
         self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(self.at)

@@ -3,10 +3,10 @@
 
 use crate::history::{History, Seen};
 use crate::machine::{Left, Machine, Rig};
-use crate::profile::Profile;
+use crate::profile::{Profile, ROOM};
 use crate::random::Random;
 use crate::watched::{Crash, Cut, Following, Image, Recorder};
-use metaq_disk::{CrashChoice, FaultyDisk};
+use metaq_disk::{CrashChoice, Fault, FaultyDisk};
 use metaq_log::Settled;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -139,6 +139,10 @@ impl Run {
             self.step = step;
             rig = self.advance(rig)?;
         }
+        if rig.strained {
+            let seen = Before::of(&rig.machine.history);
+            rig = self.crash(rig, seen)?;
+        }
         let machine = self.stop(rig)?;
         self.tally.operations += machine.disk.operations();
         Ok(())
@@ -149,10 +153,12 @@ impl Run {
         self.see(&rig.machine);
         let seen = Before::of(&rig.machine.history);
         match self.random.below(60) {
-            0 => {
+            0 if !rig.strained => {
                 self.tally.stops += 1;
                 return self.restart(rig);
             }
+            // Nothing but a restart helps then.
+            0..10 if rig.log.closed().is_some() => return self.crash(rig, seen),
             1 | 2 if rig.machine.history.last_turn() > 0 => {
                 // The crash comes in the middle of a step.
                 let stepped = rig.step(&mut self.random);
@@ -186,8 +192,13 @@ impl Run {
     }
 
     fn open_within(&mut self, machine: Machine, left: Left, depth: u32) -> Result<Rig, String> {
-        let recorder = Recorder::new(self.random.split(), if depth > 0 { self.effort.randoms } else { 0 });
+        let recorder = Recorder::new(self.random.split(), self.effort.randoms);
         let before = machine.clone();
+        if machine.profile.short {
+            let rest = self.random.within(0..40)..u64::MAX;
+            machine.disk.inject("/", Fault::ShortWrite, rest.clone());
+            machine.disk.inject("/", Fault::ShortRead, rest);
+        }
         let rig = machine.start(&left, Some(recorder))?;
         let lsn = rig.log.settled().durable;
         let known = Known {
@@ -221,7 +232,8 @@ impl Run {
         Ok(())
     }
 
-    fn try_one(&mut self, crashed: Machine, left: Left, depth: u32) -> Result<(), String> {
+    fn try_one(&mut self, mut crashed: Machine, left: Left, depth: u32) -> Result<(), String> {
+        self.try_failing(&mut crashed);
         let mut rig = if depth > 0 && self.random.chance(1, self.effort.again_in) {
             let rig = self.open_within(crashed, left, depth)?;
             rig.recorder.iter().for_each(Following::stop);
@@ -246,6 +258,7 @@ impl Run {
         };
         let known = Known::of(&rig, Before::of(&rig.machine.history));
         let disk = rig.machine.disk.crash_image(&mut { choice });
+        disk.set_capacity(ROOM);
         self.trying = format!("{}, then {crash:?} ({choice:?})", self.trying);
         let image = Image { crash, choice };
         let settled = Some(rig.log.settled());
@@ -255,17 +268,33 @@ impl Run {
         Ok(())
     }
 
+    /// At times tries to open the directory while the disk fails or is full. What comes of it doesn't matter, but that
+    /// it can be opened afterwards.
+    fn try_failing(&mut self, machine: &mut Machine) {
+        let Profile { fails, fills, .. } = machine.profile;
+        if fails && self.random.chance(1, 8) {
+            let (fault, path_part, after) = Profile::draw_fault(&mut self.random);
+            machine.disk.inject(path_part, fault, after..after + self.random.within(1..4));
+            self.trying = format!("{}, opened while {path_part} suffers {fault:?} after {after}", self.trying);
+            drop(machine.clone().start_unchecked(None));
+        } else if fills && self.random.chance(1, 3) {
+            self.trying = format!("{}, opened while the disk is full", self.trying);
+            drop(machine.clone().start_unchecked(None));
+        }
+        machine.disk = machine.disk.crash_image(&mut CrashChoice::Everything);
+        machine.disk.set_capacity(ROOM);
+    }
+
     /// Crashes in the step that was just done, and goes on from there.
     fn crash(&mut self, rig: Rig, seen: Before) -> Result<Rig, String> {
         let cuts = take(&rig, true);
         let known = Known::of(&rig, seen);
-        if cuts.is_empty() {
-            return Ok(rig);
-        }
-        let cut = self.random.pick(&cuts);
+        let now = Cut::of(&rig.machine.disk, rig.log.settled());
+        let cut = if cuts.is_empty() { &now } else { self.random.pick(&cuts) };
         let image = *self.random.pick(&cut.images);
         let left = known.left(&rig.machine.history, cut.settled, image);
         let disk = cut.disk_of(image);
+        disk.set_capacity(ROOM);
         self.try_all(&rig.machine, &cuts, &known, 1)?;
         self.tally.crashes += 1;
         let operations = rig.machine.disk.operations();

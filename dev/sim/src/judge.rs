@@ -21,6 +21,18 @@ impl Rig {
         Ok(())
     }
 
+    /// Whether an outcome is due to what the disk did.
+    fn is_strain(&self, outcome: &Outcome) -> bool {
+        let Outcome::Refused(why) = outcome else { return false };
+        let closed = self.log.closed().is_some();
+        self.strained
+            && match why {
+                Refusal::StoreClosed(_) => closed,
+                Refusal::PartitionFailed(_) | Refusal::DiskFull | Refusal::LogFull => true,
+                _ => false,
+            }
+    }
+
     fn judge(&mut self, submission: &Submission) -> Result<(), String> {
         if submission.items.len() != submission.outcomes.len() {
             return Err(format!("{} items have {} outcomes", submission.items.len(), submission.outcomes.len()));
@@ -30,6 +42,9 @@ impl Rig {
             if let Outcome::Refused(Refusal::TooLarge { bytes, limit }) = outcome {
                 let said = *limit == self.machine.profile.options.submission_bytes_max() && bytes > limit;
                 said.then_some(()).ok_or_else(|| format!("{outcome:?} to {} bytes", submission.bytes.len()))?;
+                continue;
+            }
+            if self.is_strain(outcome) {
                 continue;
             }
             let waits = match &item.what {

@@ -7,7 +7,7 @@ use crate::profile::Profile;
 use crate::random::Random;
 use crate::watched::{Crash, Following, Recorder, Watched};
 use metaq_disk::{Disk, FaultyDisk, File};
-use metaq_log::{Applier, Checkpointer, Log, Opened, Outlet, OutletId, Report, Sequencer, Snapshot, Submission};
+use metaq_log::{Applier, Checkpointer, Log, Opened, Outlet, OutletId, Report, Sequencer, Snapshot, Submission, Wrote};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -74,6 +74,8 @@ pub struct Rig {
     pub snapshot: Option<Snapshot>,
     /// Where submissions go back to.
     pub outlet: OutletId,
+    /// The disk failed or filled up since the directory was opened: things may be refused.
+    pub strained: bool,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) deleted: BTreeMap<u32, u64>,
     pub(crate) sent: u64,
@@ -145,6 +147,7 @@ impl Machine {
             checkpointer,
             snapshot: None,
             outlet,
+            strained: false,
             inbox,
             deleted: BTreeMap::new(),
             sent: 0,
@@ -185,7 +188,7 @@ impl Rig {
     /// Writes everything that was submitted, and makes the checkpoint that was begun.
     pub fn finish_queue(&mut self) -> Result<(), String> {
         self.end_checkpoint()?;
-        while self.write_turn()? != metaq_log::Wrote::Nothing {}
+        while self.write_turn()? != Wrote::Nothing {}
         Ok(())
     }
 

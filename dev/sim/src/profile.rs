@@ -2,6 +2,7 @@
 
 use crate::picture::Name;
 use crate::random::Random;
+use metaq_disk::Fault;
 use metaq_log::{Durability, Geometry, Options, PartitionSettings};
 use std::ops::Range;
 use std::time::Duration;
@@ -10,6 +11,9 @@ use std::time::Duration;
 pub const LOG_PATH: &str = "/log";
 /// Where the partitions lie.
 pub const DATA_PATH: &str = "/data";
+
+/// The size of a disk that is large enough.
+pub const ROOM: u64 = 1 << 40;
 
 /// The shape of a run.
 #[derive(Debug, Clone)]
@@ -28,6 +32,12 @@ pub struct Profile {
     pub forgets_producers: bool,
     /// The clock jumps back and forth.
     pub jumps: bool,
+    /// The disk fails now and then.
+    pub fails: bool,
+    /// The disk fills up now and then.
+    pub fills: bool,
+    /// All reads and writes are short.
+    pub short: bool,
 }
 
 impl Profile {
@@ -61,6 +71,9 @@ impl Profile {
             segment_bytes: if large { 100_000..400_000 } else { 1000..8000 },
             forgets_producers,
             jumps: random.chance(1, 2),
+            fails: random.chance(1, 3),
+            fills: random.chance(1, 5),
+            short: random.chance(1, 8),
             options,
         }
     }
@@ -69,6 +82,22 @@ impl Profile {
     pub fn draw_ring(random: &mut Random, large: bool) -> Geometry {
         let file_bytes = if large { 512 * 1024 } else { *random.pick(&[64, 68, 128, 256]) * 1024 };
         Geometry { files: u32::try_from(random.within(2..5)).expect("few"), file_bytes }
+    }
+
+    /// Something that the disk is to fail at: what, where, and how many operations later.
+    pub fn draw_fault(random: &mut Random) -> (Fault, &'static str, u64) {
+        let fault = *random.pick(&[
+            Fault::FailWrite,
+            Fault::NoSpace,
+            Fault::FailRead,
+            Fault::FailSync,
+            Fault::FailSync,
+            Fault::FailName,
+            Fault::FailOpen,
+            Fault::FailSetLen,
+        ]);
+        let path_part = *random.pick(&["/", "/data", "/log/commit", "/log/checkpoint", ".meta", ".index"]);
+        (fault, path_part, random.within(0..30))
     }
 
     /// Settings of a partition.

@@ -46,6 +46,19 @@ pub struct Cut {
 }
 
 impl Cut {
+    /// The moment at which a disk stands.
+    #[must_use]
+    pub fn of(disk: &FaultyDisk, settled: Settled) -> Self {
+        let kill = Image { crash: Crash::Kill, choice: CrashChoice::Everything };
+        let power_cut = Image { crash: Crash::PowerCut, choice: CrashChoice::Nothing };
+        Self {
+            operation: disk.operations(),
+            settled: Some(settled),
+            disk: disk.crash_image(&mut CrashChoice::Everything),
+            images: vec![kill, power_cut],
+        }
+    }
+
     /// A disk with what is left.
     #[must_use]
     pub fn disk_of(&self, image: Image) -> FaultyDisk {

@@ -3,12 +3,14 @@
 use crate::check::{self, SPACES};
 use crate::machine::Rig;
 use crate::picture::Name;
+use crate::profile::{Profile, ROOM};
 use crate::random::Random;
-use metaq_disk::read_exact_at;
+use metaq_disk::{Disk, read_exact_at};
 use metaq_log::{
     Append, Change, Condition, Disposal, Item, Partition, ProducerBatch, Read, StateChange, Submission, What, Wrote,
 };
 use metaq_protocol::record;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Slices that are kept to be read again later.
@@ -30,7 +32,8 @@ impl Rig {
             96 => self.look_at_state()?,
             97 => self.read_again()?,
             98 => self.look_at_bounds(random)?,
-            _ => self.fill()?,
+            _ if random.chance(1, 2) => self.fill()?,
+            _ => self.strain(random),
         }
         self.absorb()
     }
@@ -47,8 +50,14 @@ impl Rig {
         self.note(format!("write a turn: {wrote:?}, up to entry {}", settled.written));
         if wrote == Wrote::LogFull {
             self.fill()?;
+            self.end_checkpoint()?;
             self.begin_checkpoint()?;
             self.end_checkpoint()?;
+            if self.strained {
+                // What a checkpoint can't relieve is refused after a while.
+                self.sequencer.refuse_for_full_log();
+                self.absorb()?;
+            }
         }
         Ok(wrote)
     }
@@ -66,6 +75,7 @@ impl Rig {
         let settled = self.log.settled();
         self.note(format!("sync: durable up to entry {}", settled.durable));
         match self.log.closed() {
+            Some(_) if self.strained => Ok(()),
             Some(why) => Err(format!("the log closed on a disk without faults: {why}")),
             None if settled.durable == settled.written => Ok(()),
             None => Err(format!("{settled:?} after a sync")),
@@ -80,7 +90,10 @@ impl Rig {
     /// Takes a snapshot for a checkpoint, unless one is on its way.
     pub fn begin_checkpoint(&mut self) -> Result<(), String> {
         if self.snapshot.is_none() {
-            self.snapshot = Some(self.sequencer.checkpoint(self.machine.now).ok_or("no snapshot of an open log")?);
+            self.snapshot = self.sequencer.checkpoint(self.machine.now);
+            if self.snapshot.is_none() && !self.strained {
+                return Err("no snapshot of an open log".to_owned());
+            }
             self.note("begin a checkpoint".to_owned());
         }
         Ok(())
@@ -89,19 +102,47 @@ impl Rig {
     /// Makes the checkpoint that was begun.
     pub fn end_checkpoint(&mut self) -> Result<(), String> {
         if let Some(snapshot) = self.snapshot.take() {
-            self.note("make the checkpoint".to_owned());
             let made = self.checkpointer.run(snapshot, false, self.machine.now);
-            made.map_err(|dirty| format!("the checkpoint of {} partitions failed", dirty.len()))?;
+            self.note(format!("make the checkpoint: {}", if made.is_ok() { "done" } else { "failed" }));
+            if let Err(dirty) = made {
+                if !self.strained {
+                    return Err(format!("the checkpoint of {} partitions failed", dirty.len()));
+                }
+                self.sequencer.return_dirty(dirty);
+            }
         }
         Ok(())
     }
 
     /// Fills all files of the log.
     pub fn fill(&mut self) -> Result<(), String> {
-        while self.checkpointer.fill_log().map_err(|error| error.to_string())? {
-            self.note("fill a log file".to_owned());
+        loop {
+            match self.checkpointer.fill_log() {
+                Ok(true) => self.note("fill a log file".to_owned()),
+                Ok(false) => return Ok(()),
+                Err(_) if self.strained => return Ok(()),
+                Err(error) => return Err(format!("filling the log failed: {error}")),
+            }
         }
-        Ok(())
+    }
+
+    /// Lets the disk fail or fill up, or gives it room again.
+    fn strain(&mut self, random: &mut Random) {
+        let disk = self.machine.disk.clone();
+        if self.machine.profile.fails && random.chance(1, 2) {
+            let (fault, path_part, after) = Profile::draw_fault(random);
+            let times = random.within(1..4);
+            self.note(format!("let {times} operations on {path_part} suffer {fault:?}, after {after}"));
+            disk.inject(path_part, fault, after..after + times);
+            self.strained = true;
+        } else if self.machine.profile.fills {
+            let space = disk.space(Path::new("/")).ok();
+            let used = space.map_or(0, |space| space.total - space.free);
+            let room = if random.chance(1, 2) { ROOM } else { used + random.within(0..40_000) };
+            self.note(format!("let the disk have {} bytes left", room.saturating_sub(used)));
+            disk.set_capacity(room);
+            self.strained = true;
+        }
     }
 
     fn pass_time(&mut self, random: &mut Random) {
@@ -272,11 +313,17 @@ impl Rig {
         let read = self.log.read(&partition, position, max, settled);
         self.note(format!("read {partition:?} at {position}"));
         let visible = self.machine.history.visible_end(&name, settled).unwrap_or(0);
+        if self.strained && read.is_err() {
+            return Ok(());
+        }
         let next = match read.map_err(|error| format!("reading {name:?} at {position}: {error}"))? {
             Read::Slice(slice) => {
                 let end = slice.position + slice.len as u64;
                 let mut bytes = vec![0; slice.len];
-                read_exact_at(&*slice.file, &mut bytes, slice.offset).map_err(|error| error.to_string())?;
+                match read_exact_at(&*slice.file, &mut bytes, slice.offset) {
+                    Err(_) if self.strained => return Ok(()),
+                    read => read.map_err(|error| error.to_string())?,
+                }
                 if end > visible {
                     return Err(format!("{name:?} is read up to {end}, but visible only up to {visible}"));
                 }
@@ -307,7 +354,10 @@ impl Rig {
     fn read_again(&self) -> Result<(), String> {
         for (file, offset, expected) in &self.slices {
             let mut bytes = vec![0; expected.len()];
-            read_exact_at(&**file, &mut bytes, *offset).map_err(|error| format!("a slice: {error}"))?;
+            match read_exact_at(&**file, &mut bytes, *offset) {
+                Err(_) if self.strained => continue,
+                read => read.map_err(|error| format!("a slice: {error}"))?,
+            }
             if bytes != *expected {
                 return Err("a slice that was given out has changed".to_owned());
             }
@@ -325,6 +375,10 @@ impl Rig {
         let name: &Name = random.pick(&self.machine.profile.names);
         let Some(partition) = self.log.partition(&name.0, name.1) else { return Ok(()) };
         let Some(contents) = self.machine.history.latest.partitions.get(name) else { return Ok(()) };
+        if self.log.closed().is_some() {
+            // What was being written when it failed is counted, and never seen.
+            return Ok(());
+        }
         let settled = self.log.settled();
         let bounds = partition.bounds(settled);
         let visible = self.machine.history.visible_end(name, settled).unwrap_or(0);

@@ -5,7 +5,7 @@ use metaq_log::{
     Change, CheckpointError, Clock, Condition, Damage, Disposal, Durability, Found, OpenError, PerformError, Refusal,
     StateChange, WalkError,
 };
-use metaq_sim::Machine;
+use metaq_sim::{Machine, Rig};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -224,4 +224,31 @@ fn a_partition_whose_segment_failed_takes_messages_after_a_restart() {
     rig.put(&orders, &[b"two"]);
     rig.sync().unwrap();
     assert_eq!(rig.bodies(&orders), [b"one", b"two"]);
+}
+
+#[test]
+fn an_archive_that_fails_anywhere_is_made_again_later() {
+    let trim = |rig: &mut Rig, times: std::ops::Range<u64>| {
+        let orders = rig.partition_of("orders", 0, Durability::Fsync);
+        rig.put(&orders, &[&[1; 5000]]);
+        rig.put(&orders, &[&[2; 5000]]);
+        rig.change(Change::Trim { partition: orders, first: 5020, disposal: Disposal::ArchiveZip });
+        rig.sync().expect("the disk is well");
+        rig.machine.disk.inject(".zip.new", Fault::FailWrite, times);
+        rig.applier.step(rig.machine.now);
+    };
+    let archive = Path::new("/data/orders-0/00000000000000000000.meta.zip");
+    let mut failed = 0;
+    for write in 0.. {
+        let mut rig = Machine::scripted().open();
+        trim(&mut rig, write..write + 1);
+        if rig.machine.disk.metadata(archive).unwrap().is_some() {
+            break;
+        }
+        failed += 1;
+        rig.applier.step(rig.machine.now + 60_000);
+        // The simulator checks what the archive holds.
+        rig.stop().unwrap();
+    }
+    assert!(failed > 10, "{failed} writes");
 }
