@@ -115,8 +115,8 @@ impl FromStr for From {
 pub fn run(arguments: &Arguments) -> Outcome {
     let Arguments { connection, topic, from, follow, group, printing } = arguments;
     let mut wire = connection.connect()?;
-    let all = partitions::of(&mut wire, topic, printing.partition)?;
-    if matches!(from, From::Position(_)) && all.len() > 1 {
+    let partitions::Known { existing: all, expected } = partitions::of(&mut wire, topic, printing.partition)?;
+    if matches!(from, From::Position(_)) && expected > 1 {
         return Err(Failure::usage("a position is one of a partition: name it with --partition"));
     }
     if let (From::Position(position), [only]) = (from, &all[..])
@@ -134,9 +134,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         });
         Cursor::new(bounds, from, *follow)
     };
-    let mut cursors: Vec<_> = all.into_iter().map(begin).collect();
+    let cursors: Vec<_> = all.into_iter().map(begin).collect();
     let mut printer = Printer::new(topic, connection.output, printing, group.as_deref());
-    read(&mut wire, &mut cursors, *follow, &mut printer)
+    read(&mut wire, cursors, *follow, &mut printer)
 }
 
 /// Runs `metaq tail`.
@@ -144,21 +144,21 @@ pub fn tail(arguments: &TailArguments) -> Outcome {
     let TailArguments { connection, topic, lines, follow, printing } = arguments;
     let mut wire = connection.connect()?;
     let mut cursors = Vec::new();
-    for bounds in partitions::of(&mut wire, topic, printing.partition)? {
+    for bounds in partitions::of(&mut wire, topic, printing.partition)?.existing {
         let from = tail_position(&mut wire, topic, bounds, *lines)?;
         cursors.push(Cursor::new(bounds, from, *follow));
     }
     let mut printer = Printer::new(topic, connection.output, printing, None);
-    read(&mut wire, &mut cursors, *follow, &mut printer)
+    read(&mut wire, cursors, *follow, &mut printer)
 }
 
-fn read(wire: &mut Wire, cursors: &mut [Cursor], follow: bool, printer: &mut Printer<'_>) -> Outcome {
+fn read(wire: &mut Wire, mut cursors: Vec<Cursor>, follow: bool, printer: &mut Printer<'_>) -> Outcome {
     if printer.rest == Some(0) {
         return Ok(());
     }
     let group = printer.group.unwrap_or(NOBODY).to_owned();
     let mut reader = Reader::new(wire, printer.topic, &group);
-    if follow { reader.follow(cursors, printer) } else { reader.read(cursors, printer) }
+    if follow { reader.follow(&mut cursors, printer.partition, printer) } else { reader.read(&mut cursors, printer) }
 }
 
 /// Positions that the broker keeps for a group, by partition.
@@ -223,13 +223,15 @@ struct Printer<'a> {
     form: Form,
     format: &'a Format,
     group: Option<&'a str>,
+    partition: Option<i32>,
     rest: Option<u64>,
     out: Vec<u8>,
 }
 
 impl<'a> Printer<'a> {
     fn new(topic: &'a str, form: Form, printing: &'a Printing, group: Option<&'a str>) -> Self {
-        Self { topic, form, format: &printing.format, group, rest: printing.count, out: Vec::new() }
+        let Printing { format, count, partition } = printing;
+        Self { topic, form, format, group, partition: *partition, rest: *count, out: Vec::new() }
     }
 }
 

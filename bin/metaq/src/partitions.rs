@@ -1,7 +1,9 @@
-//! Which partitions a topic has and where they begin and end: asked with a word that original brokers know too.
+//! Which partitions a topic has and where they begin and end.
 
 use crate::exit::{Exit, Failure};
+use crate::topic;
 use crate::wire::Wire;
+use metaq_broker::lines::Fields;
 
 /// A partition and where it begins and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,18 +16,50 @@ pub struct Bounds {
     pub end: i64,
 }
 
-/// The partitions of a topic, or the one that is asked for, by index.
-pub fn of(wire: &mut Wire, topic: &str, only: Option<i32>) -> Result<Vec<Bounds>, Failure> {
-    let text = wire.stats(Some("offsets"))?;
-    let mut all: Vec<_> = text.lines().filter_map(|line| bounds(line, topic)).collect();
-    all.retain(|bounds| only.is_none_or(|index| index == bounds.index));
-    all.sort_by_key(|bounds| bounds.index);
-    if all.is_empty() {
-        let what = only.map_or(format!("topic {topic}"), |index| format!("partition {index} of topic {topic}"));
-        let text = format!("{what} has no messages here, or isn't there; see metaq topic list");
+/// The partitions of a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Those that exist, by index: a partition does from its first message on.
+    pub existing: Vec<Bounds>,
+    /// How many there may be.
+    pub expected: usize,
+}
+
+/// The partitions of a topic, or the one that is asked for.
+pub fn of(wire: &mut Wire, topic: &str, only: Option<i32>) -> Result<Known, Failure> {
+    let mut known = if wire.greeting().has("topic") { described(wire, topic)? } else { listed(wire, topic)? };
+    known.existing.sort_by_key(|bounds| bounds.index);
+    let Some(index) = only else { return Ok(known) };
+    if usize::try_from(index).map_or(true, |index| index >= known.expected) {
+        let text = format!("topic {topic} has {} partitions here, from 0 on; not {index}", known.expected);
         return Err(Failure::new(Exit::NotFound, text));
     }
-    Ok(all)
+    known.existing.retain(|bounds| bounds.index == index);
+    Ok(Known { expected: 1, ..known })
+}
+
+/// As a broker of ours tells it.
+fn described(wire: &mut Wire, topic: &str) -> Result<Known, Failure> {
+    let lines = topic::describe(wire, topic)?;
+    let number = |line: &Fields, key: &str| line.value(key)?.parse::<i64>().ok();
+    let existing = lines.iter().filter(|line| line.kind() == "partition" && line.value("exists") == Some("true"));
+    let existing = existing.filter_map(|line| {
+        let index = line.value("partition")?.rsplit('-').next()?.parse().ok()?;
+        Some(Bounds { index, first: number(line, "first")?, end: number(line, "end")? })
+    });
+    let expected = lines.first().and_then(|line| number(line, "partitions")).unwrap_or_default();
+    Ok(Known { existing: existing.collect(), expected: usize::try_from(expected).unwrap_or_default() })
+}
+
+/// As an original broker tells it too.
+fn listed(wire: &mut Wire, topic: &str) -> Result<Known, Failure> {
+    let text = wire.stats(Some("offsets"))?;
+    let existing: Vec<_> = text.lines().filter_map(|line| bounds(line, topic)).collect();
+    let last = existing.iter().map(|bounds| bounds.index).max();
+    let Some(last) = last.and_then(|index| usize::try_from(index).ok()) else {
+        return Err(Failure::new(Exit::NotFound, format!("topic {topic} has no messages here, or isn't there")));
+    };
+    Ok(Known { existing, expected: last + 1 })
 }
 
 /// `<topic> part <index> min_offset <first> max_offset <end>`.

@@ -1,7 +1,7 @@
 //! Reads partitions: whole messages, from positions that go on by themselves.
 
 use crate::exit::Failure;
-use crate::partitions::Bounds;
+use crate::partitions::{self, Bounds};
 use crate::wire::{Reply, Wire};
 use metaq_protocol::extension::fetch::FetchedParts;
 use metaq_protocol::extension::{Fetch, FetchPart, FetchParts};
@@ -9,7 +9,7 @@ use metaq_protocol::limits::FETCH_PARTS_MAX;
 use metaq_protocol::record::{End, Found};
 use metaq_protocol::request::{Get, Wait};
 use metaq_protocol::{Request, Status, Walk};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes that are asked for at once.
 const GET_BYTES: i32 = 1 << 20;
@@ -17,6 +17,8 @@ const GET_BYTES: i32 = 1 << 20;
 const WAIT: Duration = Duration::from_secs(5);
 /// How long it rests where a broker can't wait for it.
 const REST: Duration = Duration::from_millis(200);
+/// How often it looks for partitions that came into being: while it knows of some that haven't, and else.
+const LOOK_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
 /// How far one partition is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,15 +90,27 @@ impl<'w> Reader<'w> {
         Ok(())
     }
 
-    /// Reads all partitions on and on, until the sink has enough.
-    pub fn follow(&mut self, cursors: &mut [Cursor], sink: &mut impl Sink) -> Result<(), Failure> {
+    /// Reads all partitions on and on, until the sink has enough; those too that come into being meanwhile. `only`: of
+    /// this partition.
+    pub fn follow(
+        &mut self,
+        cursors: &mut Vec<Cursor>,
+        only: Option<i32>,
+        sink: &mut impl Sink,
+    ) -> Result<(), Failure> {
         let waits = self.wire.greeting().has("fetch") && self.wire.greeting().has("wait");
-        let mut at = 0;
+        let mut expected = partitions::of(self.wire, &self.topic, only)?.expected;
+        let (mut looked, mut at) = (Instant::now(), 0);
         loop {
-            let go_on = if waits {
+            let look_every = if cursors.len() < expected { LOOK_EVERY.0 } else { LOOK_EVERY.1 };
+            if looked.elapsed() >= look_every {
+                expected = self.look(cursors, only)?;
+                looked = Instant::now();
+            }
+            let go_on = if waits && !cursors.is_empty() {
                 // One fetch has a limited number of parts: each group of partitions has its turn.
-                let groups = cursors.len().div_ceil(FETCH_PARTS_MAX).max(1);
-                let wait = if groups == 1 { WAIT } else { REST };
+                let groups = cursors.len().div_ceil(FETCH_PARTS_MAX);
+                let wait = if groups == 1 { WAIT.min(look_every) } else { REST };
                 at = (at + 1) % groups;
                 let some = cursors.chunks_mut(FETCH_PARTS_MAX).nth(at).unwrap_or_default();
                 self.fetch(some, wait, sink)?
@@ -107,6 +121,17 @@ impl<'w> Reader<'w> {
                 return Ok(());
             }
         }
+    }
+
+    /// Begins to read partitions that came into being, at their first messages. Gives how many there may be.
+    fn look(&mut self, cursors: &mut Vec<Cursor>, only: Option<i32>) -> Result<usize, Failure> {
+        let known = partitions::of(self.wire, &self.topic, only)?;
+        for bounds in known.existing {
+            if cursors.iter().all(|cursor| cursor.index != bounds.index) {
+                cursors.push(Cursor::new(bounds, bounds.first, true));
+            }
+        }
+        Ok(known.expected)
     }
 
     /// A look at each partition, and a rest if none has anything.

@@ -338,11 +338,12 @@ mod tests {
     }
 
     fn consume(wire: &mut Wire, most: usize, follows: bool) -> Vec<String> {
-        let bounds = partitions::of(wire, "t", None).unwrap();
-        let mut cursors: Vec<_> = bounds.into_iter().map(|one| Cursor::new(one, one.first, follows)).collect();
+        let known = partitions::of(wire, "t", None).unwrap();
+        let mut cursors: Vec<_> = known.existing.into_iter().map(|one| Cursor::new(one, one.first, follows)).collect();
         let mut kept = Kept { payloads: Vec::new(), most };
         let mut reader = Reader::new(wire, "t", "g");
-        let read = if follows { reader.follow(&mut cursors, &mut kept) } else { reader.read(&mut cursors, &mut kept) };
+        let read =
+            if follows { reader.follow(&mut cursors, None, &mut kept) } else { reader.read(&mut cursors, &mut kept) };
         read.unwrap();
         kept.payloads.sort_unstable();
         kept.payloads
@@ -367,11 +368,14 @@ mod tests {
     fn who_follows_gets_what_comes_later() {
         let folder = Folder::new();
         let broker = start(&folder).unwrap();
+        // Into one of two partitions: the other one comes into being later.
         produce(broker.connect(), &["1"]).1.unwrap();
         let mut wire = broker.connect();
-        let follower = std::thread::spawn(move || consume(&mut wire, 4, true));
-        produce(broker.connect(), &["2", "3", "4"]).1.unwrap();
-        assert_eq!(follower.join().unwrap(), ["1", "2", "3", "4"]);
+        let follower = std::thread::spawn(move || consume(&mut wire, 7, true));
+        for message in ["2", "3", "4", "5", "6", "7"] {
+            produce(broker.connect(), &[message]).1.unwrap();
+        }
+        assert_eq!(follower.join().unwrap(), ["1", "2", "3", "4", "5", "6", "7"]);
         broker.parts.stop(SOON);
     }
 
