@@ -73,7 +73,7 @@ impl Rig {
             None => Verdict::Fresh,
         };
         let is_new = matches!(outcome, Outcome::Appended { lsn, .. } if *lsn > self.machine.history.latest.lsn);
-        if is_new && self.may_be_forgotten(&name, append) {
+        if is_new && !matches!(verdict, Verdict::Fresh) && self.may_be_forgotten(&name, append) {
             let producer = append.producer.map_or(0, |producer| producer.producer);
             self.machine.history.latest.forget(producer, &name);
             verdict = Verdict::Fresh;
@@ -99,6 +99,12 @@ impl Rig {
                 let waits = if batch.class == Class::Durable { batch.lsn } else { 0 };
                 if as_then { Ok(waits) } else { Err(format!("it is a repetition of {batch:?}")) }
             }
+            (Verdict::Gap { .. }, Outcome::Appended { position, .. }) if self.remembers(&name, append, *position) => {
+                Ok(0)
+            }
+            (Verdict::Repeated(batch), Outcome::Refused(Refusal::SequenceGap { .. })) if self.is_expired(&batch) => {
+                Ok(0)
+            }
             (Verdict::Fenced { epoch }, Outcome::Refused(Refusal::Fenced { epoch: said })) if epoch == *said => {
                 Ok(self.last_of(&name, append))
             }
@@ -113,11 +119,24 @@ impl Rig {
 
     /// Whether a producer may have been forgotten for being silent.
     fn may_be_forgotten(&self, name: &Name, append: &Append) -> bool {
-        let Some(producer) = append.producer.filter(|_| self.machine.profile.forgets_producers) else { return false };
+        let Some(producer) = append.producer else { return false };
         let window = self.machine.history.latest.producers.get(&(producer.producer, name.clone()));
-        let last = window.and_then(|window| window.batches.back()).map_or(0, |batch| batch.append_time);
+        window.and_then(|window| window.batches.back()).is_some_and(|last| self.is_expired(last))
+    }
+
+    /// Whether the batch that stands at `position` is this one: its producer may have been forgotten here and not there.
+    fn remembers(&self, name: &Name, append: &Append, position: u64) -> bool {
+        let contents = self.machine.history.latest.partitions.get(name);
+        let batch = contents.and_then(|contents| contents.batches.iter().find(|batch| batch.position == position));
+        self.machine.profile.forgets_producers
+            && batch.is_some_and(|batch| batch.producer == append.producer && batch.count == append.count)
+    }
+
+    /// Whether a batch is so old that its producer may have been forgotten after it.
+    fn is_expired(&self, batch: &Batch) -> bool {
         let expiry = u64::try_from(self.machine.profile.options.producer_expiry.as_millis()).unwrap_or(u64::MAX);
-        last.saturating_add(expiry) < self.machine.history.latest_time
+        self.machine.profile.forgets_producers
+            && batch.append_time.saturating_add(expiry) < self.machine.history.latest_time
     }
 
     /// The entry of the last batch of a producer in a partition.
