@@ -1,9 +1,9 @@
 //! What becomes of a directory when its disk fails it: nothing acknowledged is lost, everybody who waits is told.
 
-use metaq_disk::{CrashChoice, Disk, Fault, FaultyDisk, Kind, Open};
+use metaq_disk::{CrashChoice, Disk, Fault, FaultyDisk, Kind, Open, read_exact_at};
 use metaq_log::{
-    Change, CheckpointError, Clock, Condition, Damage, Disposal, Durability, Found, OpenError, PerformError, Refusal,
-    StateChange, WalkError,
+    Change, CheckpointError, Clock, Condition, Damage, Disposal, Durability, Found, OpenError, PerformError, Read,
+    Refusal, StateChange, WalkError,
 };
 use metaq_sim::{Machine, Rig};
 use std::collections::BTreeMap;
@@ -251,4 +251,182 @@ fn an_archive_that_fails_anywhere_is_made_again_later() {
         rig.stop().unwrap();
     }
     assert!(failed > 10, "{failed} writes");
+}
+
+#[test]
+fn a_failed_sync_of_the_log_closes_it_at_once_and_reads_go_on() {
+    for cut in [CrashChoice::Everything, CrashChoice::Nothing] {
+        let mut rig = Machine::scripted().open();
+        let orders = rig.partition_of("orders", 0, Durability::Fsync);
+        let logs = rig.partition_of("logs", 0, Durability::Os);
+        rig.put(&logs, &[b"acknowledged when written"]);
+        rig.put(&orders, &[b"acknowledged"]);
+        rig.sync().unwrap();
+        rig.put(&logs, &[b"written"]);
+        rig.put(&orders, &[b"never acknowledged"]);
+        rig.machine.disk.inject("/log/commit", Fault::FailSync, 0..1);
+        rig.sequencer.sync();
+        assert!(rig.log.closed().is_some_and(|why| why.contains("sync")));
+        assert!(matches!(rig.put_refused(&orders), Refusal::StoreClosed(_)));
+        // Nothing is tried again on the same pages.
+        rig.sequencer.sync();
+        assert!(rig.log.settled().durable < rig.log.settled().written);
+        assert!(rig.sequencer.checkpoint(rig.machine.now).is_none());
+        assert_eq!(rig.bodies(&orders), [b"acknowledged"]);
+        assert_eq!(rig.bodies(&logs), [&b"acknowledged when written"[..], b"written"]);
+        let rig = rig.crash(cut).open();
+        let orders = rig.bodies(&rig.log.partition("orders", 0).unwrap());
+        let logs = rig.bodies(&rig.log.partition("logs", 0).unwrap());
+        match cut {
+            CrashChoice::Everything => assert_eq!((orders.len(), logs.len()), (2, 2)),
+            _ => assert_eq!((orders.len(), logs.len()), (1, 1)),
+        }
+        // What was brought back is durable, though the sync had failed.
+        let rig = rig.crash(CrashChoice::Nothing).open();
+        assert_eq!(rig.bodies(&rig.log.partition("orders", 0).unwrap()), orders);
+        assert_eq!(rig.bodies(&rig.log.partition("logs", 0).unwrap()), logs);
+    }
+}
+
+#[test]
+fn a_failed_write_of_the_log_closes_it_and_what_was_refused_is_not_there() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[b"acknowledged"]);
+    rig.sync().unwrap();
+    rig.machine.disk.inject("/log/commit", Fault::FailWrite, 0..1);
+    assert!(matches!(rig.put_refused(&orders), Refusal::StoreClosed(_)));
+    assert_eq!(rig.bodies(&orders), [b"acknowledged"]);
+    let mut rig = rig.crash(CrashChoice::Everything).open();
+    let orders = rig.log.partition("orders", 0).unwrap();
+    assert_eq!(rig.bodies(&orders), [b"acknowledged"]);
+    rig.put(&orders, &[b"and on"]);
+}
+
+#[test]
+fn a_failed_sync_of_a_segment_closes_its_partition_and_loses_nothing() {
+    for cut in [CrashChoice::Everything, CrashChoice::Nothing] {
+        let mut rig = Machine::scripted().open();
+        let orders = rig.partition_of("orders", 0, Durability::Fsync);
+        let others = rig.partition_of("others", 0, Durability::Fsync);
+        rig.put(&orders, &[b"acknowledged"]);
+        rig.put(&others, &[b"acknowledged too"]);
+        rig.sync().unwrap();
+        rig.machine.disk.inject("/data/orders-0", Fault::FailSync, 0..1);
+        rig.begin_checkpoint().unwrap();
+        let snapshot = rig.snapshot.take().unwrap();
+        let dirty = rig.checkpointer.run(snapshot, false, rig.machine.now).unwrap_err();
+        rig.sequencer.return_dirty(dirty);
+        assert!(matches!(rig.put_refused(&orders), Refusal::PartitionFailed(_)));
+        rig.put(&others, &[b"goes on"]);
+        rig.sync().unwrap();
+        assert_eq!(rig.bodies(&orders), [b"acknowledged"]);
+        // No later checkpoint may pass what only the log has.
+        rig.begin_checkpoint().unwrap();
+        let snapshot = rig.snapshot.take().unwrap();
+        assert!(rig.checkpointer.run(snapshot, false, rig.machine.now).is_err());
+        let mut rig = rig.crash(cut).open();
+        let orders = rig.log.partition("orders", 0).unwrap();
+        assert_eq!(rig.bodies(&orders), [b"acknowledged"]);
+        assert_eq!(rig.bodies(&rig.log.partition("others", 0).unwrap()), [&b"acknowledged too"[..], b"goes on"]);
+        rig.put(&orders, &[b"and on"]);
+        rig.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_fails_its_readers_and_nobody_else() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    let others = rig.partition_of("others", 0, Durability::Fsync);
+    rig.put(&orders, &[b"one"]);
+    rig.put(&others, &[b"two"]);
+    rig.checkpoint();
+    rig.machine.disk.inject("/data/orders-0", Fault::FailRead, 0..2);
+    let settled = rig.log.settled();
+    let Read::Slice(slice) = rig.log.read(&orders, 0, 100, settled).unwrap() else { panic!("there is a message") };
+    assert!(read_exact_at(&*slice.file, &mut [0; 10], slice.offset).is_err());
+    assert_eq!(rig.bodies(&others), [b"two"]);
+    rig.put(&orders, &[b"three"]);
+    rig.sync().unwrap();
+    rig.machine.disk.clear_faults();
+    assert_eq!(rig.bodies(&orders), [&b"one"[..], b"three"]);
+}
+
+#[test]
+fn a_full_disk_refuses_appends_goes_on_otherwise_and_recovers_by_itself() {
+    let mut rig = Machine::scripted().open();
+    rig.fill().unwrap();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    for body in 0..3 {
+        rig.put(&orders, &[&[body; 5000]]);
+    }
+    rig.sync().unwrap();
+    rig.checkpoint();
+    rig.machine.disk.set_capacity(0);
+    rig.applier.step(rig.machine.now + 2000);
+    assert_eq!(rig.put_refused(&orders), Refusal::DiskFull);
+    // Reads, the durable map and trims go on; the trim makes room.
+    assert_eq!(rig.bodies(&orders).len(), 3);
+    let changes = vec![StateChange { space: 1, key: b"k".to_vec(), value: Some(b"v".to_vec()) }];
+    rig.change(Change::State { conditions: Vec::new(), changes });
+    rig.change(Change::Trim { partition: Arc::clone(&orders), first: 5020, disposal: Disposal::Delete });
+    rig.sync().unwrap();
+    assert_eq!(rig.log.state(1, b"k").unwrap().value.as_ref(), b"v");
+    rig.applier.step(rig.machine.now + 3000);
+    assert_eq!(orders.bounds(rig.log.settled()).first, 5020);
+    assert_eq!(rig.put_refused(&orders), Refusal::DiskFull);
+    rig.machine.disk.set_capacity(1 << 30);
+    rig.applier.step(rig.machine.now + 4000);
+    rig.put(&orders, &[b"there is room"]);
+    rig.sync().unwrap();
+    assert_eq!(rig.bodies(&orders).len(), 3);
+    let rig = rig.crash(CrashChoice::Nothing).open();
+    assert_eq!(rig.bodies(&rig.log.partition("orders", 0).unwrap()).len(), 3);
+}
+
+#[test]
+fn what_was_taken_before_the_disk_was_full_stands_in_the_log_until_there_is_room() {
+    let mut rig = Machine::scripted().open();
+    rig.fill().unwrap();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[b"in a segment"]);
+    rig.checkpoint();
+    rig.put(&orders, &[&[1; 9000]]);
+    rig.sync().unwrap();
+    rig.machine.disk.set_capacity(0);
+    rig.applier.step(rig.machine.now + 2000);
+    let settled = rig.log.settled();
+    // What stands in a segment can be read, the rest can't be yet.
+    let Read::Slice(slice) = rig.log.read(&orders, 0, 100_000, settled).unwrap() else { panic!("there is a message") };
+    assert!(slice.len >= 32);
+    // A crash and a recovery in want of room change nothing.
+    let machine = rig.crash(CrashChoice::Nothing);
+    assert!(machine.clone().start_unchecked(None).is_err());
+    let disk = machine.disk.crash_image(&mut CrashChoice::Everything);
+    disk.set_capacity(1 << 30);
+    let rig = machine.on(disk).open();
+    assert_eq!(rig.bodies(&rig.log.partition("orders", 0).unwrap()).len(), 2);
+}
+
+#[test]
+fn short_reads_and_writes_change_nothing() {
+    let machine = Machine::scripted();
+    machine.disk.inject("/", Fault::ShortWrite, 0..u64::MAX);
+    machine.disk.inject("/", Fault::ShortRead, 0..u64::MAX);
+    let mut rig = machine.open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    for body in 0..5 {
+        rig.put(&orders, &[&[body; 3000]]);
+    }
+    rig.sync().unwrap();
+    rig.checkpoint();
+    rig.put(&orders, &[&[5; 3000]]);
+    rig.sync().unwrap();
+    let machine = rig.crash(CrashChoice::Nothing);
+    machine.disk.inject("/", Fault::ShortWrite, 0..u64::MAX);
+    machine.disk.inject("/", Fault::ShortRead, 0..u64::MAX);
+    let rig = machine.open();
+    assert_eq!(rig.bodies(&rig.log.partition("orders", 0).unwrap()).len(), 6);
+    rig.stop().unwrap();
 }
