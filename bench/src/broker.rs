@@ -94,6 +94,7 @@ impl Running {
             Kind::Original => {
                 let zookeeper = free_port()?;
                 others.push(start_zookeeper(&folder.join("zookeeper"), zookeeper)?);
+                wait_for_port(zookeeper)?;
                 fs::write(
                     folder.join("server.ini"),
                     ini(&folder, port, http, Some(zookeeper), durability, partitions),
@@ -181,6 +182,17 @@ fn start_zookeeper(folder: &Path, port: u16) -> io::Result<Child> {
         .stdout(output.try_clone()?)
         .stderr(output)
         .spawn()
+}
+
+fn wait_for_port(port: u16) -> io::Result<()> {
+    let began = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        if began.elapsed() > Duration::from_secs(60) {
+            return Err(io::Error::other("ZooKeeper didn't listen within a minute"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 fn original(programs: &Programs, folder: &Path) -> io::Result<Command> {
