@@ -44,7 +44,7 @@ pub struct Arguments {
     connection: Connection,
     /// From which topic
     topic: String,
-    /// Where to begin: earliest, latest, or a position
+    /// Where to begin: earliest, latest, a position, or a time as 2026-11-30T18:00 (yours) or 2026-11-30T18:00:00Z
     #[arg(long, value_name = "WHERE", env = "METAQ_FROM", default_value = "earliest")]
     from: From,
     /// Goes on when the end is reached, as messages come
@@ -61,6 +61,7 @@ const CONSUME: &str = "\
 Examples:
   metaq consume orders
   metaq consume orders --partition 0 --from 4096 --count 10
+  metaq consume orders --from 2026-11-30T18:00 --count 10
   metaq consume orders --group billing --follow
   metaq consume orders --format '%p %o %i %a %s\\n'
   metaq consume orders -o json | jq .payload";
@@ -95,6 +96,15 @@ enum From {
     Earliest,
     Latest,
     Position(i64),
+    /// Milliseconds since 1970.
+    Time(u64),
+}
+
+/// Milliseconds since 1970 of a time with an offset, or of a date and time here.
+fn time(text: &str) -> Option<u64> {
+    let here = || jiff::tz::TimeZone::system().to_timestamp(text.parse().ok()?).ok();
+    let time = text.parse::<jiff::Timestamp>().ok().or_else(here)?;
+    u64::try_from(time.as_millisecond()).ok()
 }
 
 impl FromStr for From {
@@ -104,9 +114,14 @@ impl FromStr for From {
         match text {
             "earliest" => Ok(From::Earliest),
             "latest" => Ok(From::Latest),
-            position => position.parse().ok().filter(|position| *position >= 0).map(From::Position).ok_or_else(|| {
-                "it is earliest, latest, or a position: the bytes before a message in its partition".to_owned()
-            }),
+            position => {
+                let position = position.parse().ok().filter(|position| *position >= 0).map(From::Position);
+                position.or_else(|| time(text).map(From::Time)).ok_or_else(|| {
+                    "it is earliest, latest, a position (the bytes before a message in its partition), or a time as \
+                     2026-11-30T18:00 or 2026-11-30T18:00:00Z"
+                        .to_owned()
+                })
+            }
         }
     }
 }
@@ -126,15 +141,17 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Err(Failure::new(Exit::NotFound, text));
     }
     let kept = group.as_deref().map(|group| kept(&mut wire, group, topic)).transpose()?.unwrap_or_default();
-    let begin = |bounds: Bounds| {
-        let from = kept.get(&bounds.index).copied().unwrap_or(match from {
-            From::Earliest => bounds.first,
-            From::Latest => bounds.end,
-            From::Position(position) => *position,
-        });
-        Cursor::new(bounds, from, *follow)
-    };
-    let cursors: Vec<_> = all.into_iter().map(begin).collect();
+    let mut cursors = Vec::new();
+    for bounds in all {
+        let from = match (kept.get(&bounds.index), from) {
+            (Some(kept), _) => *kept,
+            (None, From::Earliest) => bounds.first,
+            (None, From::Latest) => bounds.end,
+            (None, From::Position(position)) => *position,
+            (None, From::Time(time)) => crate::offsets::locate(&mut wire, topic, bounds.index, *time)?,
+        };
+        cursors.push(Cursor::new(bounds, from, *follow));
+    }
     let mut printer = Printer::new(topic, connection.output, printing, group.as_deref());
     read(&mut wire, cursors, *follow, &mut printer)
 }
@@ -265,7 +282,9 @@ mod tests {
         assert_eq!("earliest".parse(), Ok(From::Earliest));
         assert_eq!("latest".parse(), Ok(From::Latest));
         assert_eq!("4096".parse(), Ok(From::Position(4096)));
-        for wrong in ["-1", "begin", "", "2026-01-01"] {
+        assert_eq!("2026-01-01T00:00:01Z".parse(), Ok(From::Time(1_767_225_601_000)));
+        assert!(matches!("2026-01-01T00:00".parse(), Ok(From::Time(_))));
+        for wrong in ["-1", "begin", "", "2026-13-01"] {
             assert!(wrong.parse::<From>().is_err(), "{wrong}");
         }
     }

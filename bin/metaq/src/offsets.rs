@@ -136,6 +136,13 @@ pub fn fetch(wire: &mut Wire, group: &str, topic: Option<&str>) -> Result<Vec<Fi
     ask(wire, OffsetsCommand::Fetch { group: group.into(), topic: topic.map(Into::into), partition: None })
 }
 
+/// Where messages of a time (milliseconds since 1970) begin in a partition, at most about 64 KiB early.
+pub fn locate(wire: &mut Wire, topic: &str, partition: i32, time_ms: u64) -> Result<i64, Failure> {
+    let lines = ask(wire, OffsetsCommand::Locate { topic: topic.into(), partition, time_ms })?;
+    let position = lines.first().and_then(|line| line.value("position")?.parse().ok());
+    position.ok_or_else(|| Failure::failed("the broker's answer to offsets locate names no position"))
+}
+
 fn ask(wire: &mut Wire, command: OffsetsCommand<'_>) -> Result<Vec<Fields>, Failure> {
     output::read(&wire.text("offsets", |opaque| Request::Offsets { opaque, command })?)
 }
