@@ -407,6 +407,10 @@ impl Partition {
             (state.segments[at].start, limit.min(segment_end), state.applied)
         };
         let end = if end > applied { self.read_end(position, end, apply())? } else { end };
+        if end > applied && !self.has_segment(segment) {
+            // It was deleted since the lock was held, and what was pending with it.
+            return Ok(Read::Below { first: self.state.lock().first() });
+        }
         let key = FileKey { partition: self.number, start: segment, kind: FileKind::Segment };
         let file = match files.open(&self.folder, key, false) {
             // It was trimmed since the lock was held.

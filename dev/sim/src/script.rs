@@ -93,6 +93,14 @@ impl Rig {
     pub fn put_refused(&mut self, partition: &Arc<Partition>) -> Refusal {
         self.submit_put(partition, &[b"refused"]);
         self.sequencer.write_turn(self.machine.now);
+        self.put_refused_before()
+    }
+
+    /// Why what was put last was refused.
+    ///
+    /// # Panics
+    /// If it wasn't.
+    pub fn put_refused_before(&mut self) -> Refusal {
         let delivered = self.inbox.delivered.lock().pop().expect("it is answered");
         match delivered.outcomes.into_iter().next() {
             Some(Outcome::Refused(why)) => why,

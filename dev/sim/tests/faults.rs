@@ -3,7 +3,7 @@
 use metaq_disk::{CrashChoice, Disk, Fault, FaultyDisk, Kind, Open, read_exact_at};
 use metaq_log::{
     Change, CheckpointError, Clock, Condition, Damage, Disposal, Durability, Found, OpenError, PerformError, Read,
-    Refusal, StateChange, WalkError,
+    Refusal, StateChange, WalkError, Wrote,
 };
 use metaq_sim::{Machine, Rig};
 use std::collections::BTreeMap;
@@ -429,4 +429,76 @@ fn short_reads_and_writes_change_nothing() {
     let rig = machine.open();
     assert_eq!(rig.bodies(&rig.log.partition("orders", 0).unwrap()).len(), 6);
     rig.stop().unwrap();
+}
+
+#[test]
+fn a_failed_checkpoint_frees_nothing_of_the_log() {
+    let mut rig = Machine::scripted().open();
+    rig.fill().unwrap();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.machine.disk.inject("/log/checkpoint", Fault::FailWrite, 0..u64::MAX);
+    let mut put = 0;
+    let refused = loop {
+        rig.submit_put(&orders, &[&[1; 9000]]);
+        let wrote = rig.sequencer.write_turn(rig.machine.now);
+        rig.sequencer.sync();
+        if wrote == Wrote::LogFull {
+            rig.sequencer.refuse_for_full_log();
+            break rig.put_refused_before();
+        }
+        rig.absorb().unwrap();
+        put += 1;
+        let snapshot = rig.sequencer.checkpoint(rig.machine.now).unwrap();
+        let dirty = rig.checkpointer.run(snapshot, false, rig.machine.now).unwrap_err();
+        rig.sequencer.return_dirty(dirty);
+        assert!(put < 100, "the log never fills");
+    };
+    assert_eq!(refused, Refusal::LogFull);
+    let rig = rig.crash(CrashChoice::Nothing).open();
+    assert_eq!(rig.bodies(&rig.log.partition("orders", 0).unwrap()).len(), put);
+}
+
+#[test]
+fn a_turn_of_an_earlier_opening_is_never_taken_for_one_of_this() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[b"before"]);
+    rig.checkpoint();
+    let mut rig = rig.crash(CrashChoice::Nothing).open();
+    // Two turns that nobody was told of; the power cut tears the first and keeps the second.
+    let orders = rig.log.partition("orders", 0).unwrap();
+    rig.put(&orders, &[b"torn"]);
+    rig.put(&orders, &[b"kept"]);
+    let machine = rig.crash(CrashChoice::Everything);
+    machine.disk.flip_bit(Path::new("/log/commit/0"), 100, 0).unwrap();
+    let mut rig = machine.open();
+    let orders = rig.log.partition("orders", 0).unwrap();
+    assert_eq!(rig.bodies(&orders), [b"before"]);
+    // A turn like the first takes its place: what stands behind it is older.
+    rig.put(&orders, &[b"anew"]);
+    rig.sync().unwrap();
+    let rig = rig.crash(CrashChoice::Nothing).open();
+    assert_eq!(rig.bodies(&rig.log.partition("orders", 0).unwrap()), [&b"before"[..], b"anew"]);
+}
+
+#[test]
+fn a_log_file_that_begins_behind_a_torn_turn_does_not_continue_the_log() {
+    let mut rig = Machine::scripted().open();
+    rig.fill().unwrap();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    let logs = rig.partition_of("logs", 0, Durability::Fsync);
+    rig.put(&orders, &[&[0; 9000]]);
+    rig.put(&logs, &[&[0; 9000]]);
+    for body in 1..4 {
+        rig.put(&orders, &[&[body; 9000]]);
+    }
+    rig.sync().unwrap();
+    // The first of these ends the first file of the log, the second begins the next.
+    rig.put(&orders, &[b"torn"]);
+    rig.put(&logs, &[b"kept"]);
+    let machine = rig.crash(CrashChoice::Everything);
+    machine.disk.flip_bit(Path::new("/log/commit/0"), 61_440 + 100, 0).unwrap();
+    let rig = machine.open();
+    assert_eq!(rig.bodies(&rig.log.partition("orders", 0).unwrap()).len(), 4);
+    assert_eq!(rig.bodies(&rig.log.partition("logs", 0).unwrap()).len(), 1);
 }
