@@ -2,7 +2,7 @@
 
 use metaq_disk::{CrashChoice, Disk, Fault, Open};
 use metaq_log::{Change, Class, CreateError, Disposal, Durability, Outcome, PartitionSettings, Refusal, Wrote};
-use metaq_sim::Machine;
+use metaq_sim::{Machine, Rig};
 use std::path::Path;
 
 fn lsn(outcome: &Outcome) -> u64 {
@@ -83,14 +83,28 @@ fn counting_a_deleted_partition_is_refused() {
 
 #[test]
 fn what_recovery_carries_out_is_durable_in_the_log_before() {
+    carries_out_what_is_durable(|_| {});
+}
+
+#[test]
+fn what_recovery_carries_out_is_durable_though_a_sync_of_it_had_failed() {
+    carries_out_what_is_durable(|rig| {
+        rig.machine.disk.inject("/log/commit", Fault::FailSync, 0..1);
+        rig.sequencer.sync();
+        assert!(rig.log.closed().is_some());
+    });
+}
+
+/// A trim is written but not durable when the process is killed; the power goes while it is carried out.
+fn carries_out_what_is_durable(before: impl Fn(&mut Rig)) {
     let mut rig = Machine::scripted().open();
     let orders = rig.partition_of("orders", 0, Durability::Fsync);
     rig.put(&orders, &[&[1; 5000]]);
     rig.put(&orders, &[&[2; 5000]]);
-    rig.sync().unwrap();
+    rig.sync().expect("the disk is well");
     rig.checkpoint();
-    // The trim is written but not durable when the process is killed; the power goes while it is carried out.
     rig.change(Change::Trim { partition: orders, first: 5020, disposal: Disposal::Delete });
+    before(&mut rig);
     let killed = rig.crash(CrashChoice::Everything);
     let until = killed.clone().on(killed.disk.crash_image(&mut CrashChoice::Everything));
     let operations = {
