@@ -811,6 +811,9 @@ impl Recovery {
                 }
             }
         }
+        for root in &self.options.data_paths {
+            self.disk.sync_dir(root).map_err(io("syncing the data path"))?;
+        }
         let settled = next_lsn - 1;
         let incarnation = self.checkpoint.incarnation + 1;
         let generation =
@@ -866,9 +869,6 @@ impl Recovery {
         applier.dispose();
         for partition in &partitions {
             partition.sync(&shared.files).map_err(io("syncing a trimmed partition"))?;
-        }
-        for root in &shared.options.data_paths {
-            self.disk.sync_dir(root).map_err(io("syncing the data path"))?;
         }
         let start = Start {
             incarnation,

@@ -2,7 +2,7 @@
 
 use crate::machine::{Left, Machine, Rig};
 use crate::picture::{Contents, Name, Picture};
-use crate::profile::{DATA_PATH, LOG_PATH};
+use crate::profile::LOG_PATH;
 use crate::segments;
 use metaq_disk::{Disk, read_exact_at};
 use metaq_log::{Found, Read, Report};
@@ -121,14 +121,16 @@ fn folders(machine: &Machine, stopped: bool) -> Result<(), String> {
     if files != Ok(machine.profile.options.ring.files) {
         return Err(format!("the log has {files:?} files, not {}", machine.profile.options.ring.files));
     }
-    for folder in names(DATA_PATH)? {
-        let name = metaq_log::parse_name(&folder).map(|(topic, index)| (topic.into(), index));
-        if name.is_none_or(|name| !picture.partitions.contains_key(&name)) {
-            return Err(format!("{DATA_PATH}/{folder} is left behind"));
+    for root in &machine.profile.options.data_paths {
+        for folder in names(&root.to_string_lossy())? {
+            let name = metaq_log::parse_name(&folder).map(|(topic, index)| (topic.into(), index));
+            if name.is_none_or(|name| !picture.partitions.contains_key(&name)) {
+                return Err(format!("{} is left behind", root.join(folder).display()));
+            }
         }
     }
     for (name, contents) in &picture.partitions {
-        let folder = Path::new(DATA_PATH).join(format!("{}-{}", name.0, name.1));
+        let folder = machine.profile.root(name).join(format!("{}-{}", name.0, name.1));
         segments::check(disk, &folder, contents, stopped).map_err(|why| format!("{}: {why}", folder.display()))?;
     }
     Ok(())

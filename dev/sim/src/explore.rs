@@ -303,6 +303,12 @@ impl Run {
         machine
             .note(format!("{:?} ({:?}) behind operation {} of {operations}", image.crash, image.choice, cut.operation));
         self.see(&machine);
+        let mut left = left;
+        if self.random.chance(1, 6) {
+            machine.profile.options.ring = Profile::draw_ring(&mut self.random, machine.profile.body_bytes.start > 0);
+            machine.note(format!("change the log to {:?}", machine.profile.options.ring));
+            left.may_be_clean = true;
+        }
         self.open(machine, left)
     }
 

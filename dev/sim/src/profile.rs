@@ -5,6 +5,7 @@ use crate::random::Random;
 use metaq_disk::Fault;
 use metaq_log::{Durability, Geometry, Options, PartitionSettings};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where everything of the log lies.
@@ -50,6 +51,9 @@ impl Profile {
         let many = !large && random.chance(1, 10);
         let mut options = Options::new(LOG_PATH, DATA_PATH);
         options.ring = Self::draw_ring(random, large);
+        if random.chance(1, 4) {
+            options.data_paths.push(PathBuf::from("/more/data"));
+        }
         options.turn_bytes = *random.pick(&[4096, 16 * 1024, 1 << 20]);
         options.tuning.pending_bytes_max = *random.pick(&[1, 8 * 1024, 1 << 20]);
         options.apply_after = Duration::from_millis(random.within(0..3000));
@@ -76,6 +80,13 @@ impl Profile {
             short: random.chance(1, 8),
             options,
         }
+    }
+
+    /// The data path that a partition lies in.
+    #[must_use]
+    pub fn root(&self, name: &Name) -> &Path {
+        let roots = &self.options.data_paths;
+        &roots[name.1 as usize % roots.len()]
     }
 
     /// A size of the commit log.

@@ -160,7 +160,8 @@ impl Rig {
     fn partition(&mut self, random: &mut Random) -> Option<Arc<Partition>> {
         let name = random.pick(&self.machine.profile.names).clone();
         let settings = self.machine.profile.draw_settings(random);
-        self.log.create_partition(&name.0, name.1, None, settings).ok()
+        let root = self.machine.profile.root(&name).to_owned();
+        self.log.create_partition(&name.0, name.1, Some(&root), settings).ok()
     }
 
     fn configure(&mut self, random: &mut Random) {

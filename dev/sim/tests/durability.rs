@@ -1,7 +1,9 @@
 //! What crashes may and may not take back, step by step. Each of these was once wrong.
 
 use metaq_disk::{CrashChoice, Disk, Fault, Open};
-use metaq_log::{Change, Class, CreateError, Disposal, Durability, Outcome, PartitionSettings, Refusal, Wrote};
+use metaq_log::{
+    Change, Class, CreateError, Disposal, Durability, Geometry, Outcome, PartitionSettings, Refusal, Wrote,
+};
 use metaq_sim::{Machine, Rig};
 use std::path::Path;
 
@@ -360,5 +362,27 @@ fn messages_of_a_partition_that_the_original_wrote_to_are_found_by_their_numbers
     assert_eq!(rig.bodies(&orders).len(), 20);
     for number in 0..20 {
         assert_eq!(rig.log.position_of(&orders, number).unwrap(), Some((number + 1).cast_unsigned() * 8020));
+    }
+}
+
+#[test]
+fn a_log_of_another_size_after_a_crash_costs_nothing_whenever_the_power_goes() {
+    let mut rig = Machine::scripted().open();
+    let orders = rig.partition_of("orders", 0, Durability::Fsync);
+    rig.put(&orders, &[b"acknowledged"]);
+    rig.sync().unwrap();
+    let mut crashed = rig.crash(CrashChoice::Nothing);
+    crashed.profile.options.ring = Geometry { files: 3, file_bytes: 128 * 1024 };
+    let machine = || crashed.clone().on(crashed.disk.crash_image(&mut CrashChoice::Everything));
+    let operations = machine().open().machine.disk.operations();
+    for cut in 0..operations {
+        let machine = machine();
+        machine.disk.cut_power_after(cut);
+        assert!(machine.clone().start_unchecked(None).is_err(), "the power goes behind operation {cut}");
+        let disk = machine.disk.crash_image(&mut CrashChoice::Nothing);
+        let rig = machine.on(disk).open();
+        let orders = rig.log.partition("orders", 0).expect("it is durable");
+        assert_eq!(rig.bodies(&orders), [b"acknowledged"], "behind operation {cut}");
+        assert_eq!(orders.bounds(rig.log.settled()).failed, None, "behind operation {cut}");
     }
 }
