@@ -3,7 +3,7 @@
 
 use metaq_disk::{CrashChoice, FaultyDisk, read_exact_at};
 use metaq_log::{
-    Append, Change, Disposal, Durability, Geometry, Item, Log, Options, Outcome, Outlet, PartitionSettings,
+    Append, Change, Disposal, Durability, Found, Geometry, Item, Log, Options, Outcome, Outlet, PartitionSettings,
     PerformError, Read, Refusal, Settled, Stopped, Submission, What,
 };
 use metaq_protocol::record::{self, Record, Walk};
@@ -209,7 +209,11 @@ fn nothing_is_lost_between_the_threads_of_a_directory() {
             killed
         };
         let opened = metaq_log::open(Arc::new(disk), options(), NOW).expect("the directory opens");
-        assert_eq!((opened.report.clean, &opened.report.findings[..]), (stops, &[][..]), "seed {seed}");
+        assert_eq!(opened.report.clean, stops, "seed {seed}");
+        // A kill may come between the write of a segment and that of the turn.
+        let harmless = |found: &Found| matches!(found, Found::Shorter { .. }) && !stops;
+        let strange = opened.report.findings.iter().find(|finding| !harmless(&finding.what));
+        assert_eq!(strange, None, "seed {seed}");
         bodies_from(&opened.log, &acknowledged, opened.log.settled());
     }
 }
