@@ -34,3 +34,8 @@ fn a_seed_does_the_same_every_time() {
     let second = run(8, Effort::QUICK).unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(first, second);
 }
+
+#[test]
+fn seed_6_which_lost_the_folder_of_a_partition_while_the_log_changed_its_size_runs_through() {
+    try_seeds(6..=6);
+}
