@@ -10,6 +10,8 @@ pub const EPOCH_MS: u64 = 1_303_895_660_503;
 pub const RUN_MAX: u32 = 4096;
 /// How far ahead a ceiling is set.
 const CEILING_AHEAD_MS: u64 = 10_000;
+/// A clock that says more is wrong: ids would become negative ten years later (in 2081).
+const CLOCK_MAX_MS: u64 = EPOCH_MS + (1 << 41) - 10 * 366 * 24 * 3_600_000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Ids {
@@ -32,6 +34,7 @@ impl Ids {
     /// The first of `count` consecutive ids. The second value is a ceiling that must become durable with them.
     pub(crate) fn run(&mut self, now: u64, count: u32) -> (i64, Option<u64>) {
         assert!((1..=RUN_MAX).contains(&count), "a run of {count} ids");
+        let now = now.min(CLOCK_MAX_MS);
         if now > self.clock {
             (self.clock, self.given) = (now, 0);
         }
@@ -79,6 +82,17 @@ mod tests {
         assert_eq!(first & 4095, 0, "97 more don't fit into the millisecond");
         let (second, _) = ids.run(NOW, 3999);
         assert_eq!(second, first + 97);
+    }
+
+    #[test]
+    fn a_clock_that_is_far_ahead_leaves_ids_positive_and_growing() {
+        let mut ids = Ids::new(7, 0);
+        let mut last = 0;
+        for now in [NOW, 4_000_000_000_000, u64::MAX, NOW, u64::MAX] {
+            let (id, _) = ids.run(now, 4096);
+            assert!(id > last, "{id} after {last}");
+            last = id;
+        }
     }
 
     #[test]
