@@ -338,9 +338,11 @@ impl Checkpointer {
     }
 
     /// Fills one file of the commit log that isn't yet; `false` when all are. Until then turns have only the filled ones.
+    /// Where there is no room for it, it may be tried again; any other error closes the log.
     pub fn fill_log(&self) -> io::Result<bool> {
-        self.shared.ring.fill_rest().inspect_err(|error| {
-            self.shared.fail(&format!("filling the commit log failed: {error}"));
+        self.shared.ring.fill_rest().inspect_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull => tracing::error!("there is no room to fill the commit log; it is tried again"),
+            _ => self.shared.fail(&format!("filling the commit log failed: {error}")),
         })
     }
 

@@ -158,6 +158,8 @@ fn drive_checkpointer(checkpointer: Checkpointer, clock: &Clock, checkpoints: &C
                 checkpoints.changed.wait(&mut slot);
             }
         };
+        // There may not have been room.
+        while checkpointer.fill_log().is_ok_and(|more| more) {}
         let failed = checkpointer.run(snapshot, false, clock()).err().unwrap_or_default();
         let rest = !failed.is_empty();
         if rest {

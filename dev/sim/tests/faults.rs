@@ -502,3 +502,26 @@ fn a_log_file_that_begins_behind_a_torn_turn_does_not_continue_the_log() {
     assert_eq!(rig.bodies(&rig.log.partition("orders", 0).unwrap()).len(), 4);
     assert_eq!(rig.bodies(&rig.log.partition("logs", 0).unwrap()).len(), 1);
 }
+
+#[test]
+fn a_log_that_found_no_room_for_its_files_goes_on_with_one_and_is_filled_later() {
+    let machine = Machine::scripted();
+    machine.disk.set_capacity(96 * 1024);
+    let mut rig = machine.open();
+    assert_eq!(rig.checkpointer.fill_log().unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    assert_eq!(rig.log.closed(), None);
+    let logs = rig.partition_of("logs", 0, Durability::Fsync);
+    for body in 0..5 {
+        rig.put(&logs, &[&[body; 9000]]);
+    }
+    rig.sync().unwrap();
+    rig.submit_put(&logs, &[&[5; 9000]]);
+    assert_eq!(rig.sequencer.write_turn(rig.machine.now), Wrote::LogFull);
+    rig.machine.disk.set_capacity(1 << 30);
+    rig.fill().unwrap();
+    assert_eq!(rig.sequencer.write_turn(rig.machine.now), Wrote::Turn);
+    rig.absorb().unwrap();
+    rig.sync().unwrap();
+    let rig = rig.crash(CrashChoice::Nothing).open();
+    assert_eq!(rig.bodies(&rig.log.partition("logs", 0).unwrap()).len(), 6);
+}
